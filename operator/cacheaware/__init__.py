@@ -1,0 +1,1 @@
+"""Scales LLM workloads on Kubernetes by what their KV caches hold."""

@@ -1,0 +1,98 @@
+"""What is known of a workload at one moment: the input of a decision."""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+
+class Phase(StrEnum):
+    """A pod's phase, in the order of its life; `starting` is any pod that has not served yet."""
+
+    LOADING = "loading"
+    WARMING = "warming"
+    SERVING = "serving"
+    CORDONED = "cordoned"
+    DRAINING = "draining"
+    DRAINED = "drained"
+
+
+class Unknown(StrEnum):
+    """Why a pod's load is not known; also the reason shown in status and events."""
+
+    NOT_YET_SEEN = "NotYetSeen"
+    STALE = "MetricsStale"
+    TIMED_OUT = "MetricsTimedOut"
+    REFUSED = "MetricsRefused"
+    UNAUTHORIZED = "MetricsUnauthorized"
+    INVALID = "MetricsInvalid"
+    UNSUPPORTED = "UnsupportedEngine"
+    SCHEMA = "UnknownSchema"
+    ERROR = "MetricsError"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodLoad:
+    """What a pod carries; each field None where the engine does not tell."""
+
+    running: float | None = None
+    waiting: float | None = None
+    usage: float | None = None
+    """Pinned KV 0..1, weighted by capacity over the pod's engines."""
+    usage_max: float | None = None
+    used_tokens: float | None = None
+    capacity_tokens: float | None = None
+    prompt_tokens_per_s: float | None = None
+    generation_tokens_per_s: float | None = None
+    tokens_per_request: float | None = None
+    """Prompt and generation tokens of an average request."""
+    prefix_hit_ratio: float | None = None
+    ttft_p90_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodView:
+    """One pod of the target."""
+
+    name: str
+    uid: str = ""
+    node: str | None = None
+    phase: Phase = Phase.SERVING
+    ready: bool = True
+    terminating: bool = False
+    age_s: float = 3600.0
+    """Since the pod was created."""
+    serving_age_s: float | None = None
+    """Since it first served; None while it starts or where that is not known."""
+    load: PodLoad | None = None
+    """None: unknown, see `unknown`."""
+    unknown: Unknown | None = None
+    stale_load: PodLoad | None = None
+    """The last load seen, kept for growth while the pod only times out."""
+    idle_rounds: int = 0
+    """Rounds in a row in which it was seen with nothing running, waiting or pinned."""
+    final_drain: bool = False
+    """Its template carries our preStop hook."""
+    deletion_cost: int | None = None
+    """controller.kubernetes.io/pod-deletion-cost as it stands."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FleetView:
+    """A target workload and its pods. Keyed by uid: a re-created object starts fresh."""
+
+    namespace: str
+    name: str
+    """The CacheAwareScaler's."""
+    uid: str = ""
+    target_kind: str = "Deployment"
+    target_name: str = ""
+    spec_replicas: int
+    """What the target's /scale asks for."""
+    status_replicas: int = 0
+    pods: tuple[PodView, ...] = ()
+    rollout: bool = False
+    """A rolling update is under way: nothing is shrunk."""
+    conflict: str | None = None
+    """Who else owns the replicas, in words; None when nobody does."""
+    observation: str = "Sidecar"
+    """Sidecar, Direct or Mixed: how this round's pods were seen."""
+    problems: tuple[str, ...] = field(default=())

@@ -1,0 +1,54 @@
+"""What the user asked for, as plain numbers: made from the CacheAwareScaler's spec."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class RatePolicy:
+    """At most `value` pods or percent of the fleet within any `period_seconds`."""
+
+    type: str
+    """Pods or Percent."""
+    value: int
+    period_seconds: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """One direction of `behavior`, in the HPA's words."""
+
+    stabilization_seconds: int
+    select: str = "Max"
+    """Max, Min or Disabled."""
+    policies: tuple[RatePolicy, ...]
+    tolerance_percent: int = 10
+
+
+SCALE_UP = Rules(
+    stabilization_seconds=0,
+    policies=(RatePolicy("Percent", 100, 15), RatePolicy("Pods", 4, 15)),
+)
+SCALE_DOWN = Rules(
+    stabilization_seconds=300,
+    policies=(RatePolicy("Percent", 10, 60), RatePolicy("Pods", 1, 60)),
+)
+PRUNED = RatePolicy("Pods", 2, 60)
+"""Where an old CRD has pruned the policies: a safe limit instead of none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """How a target is scaled."""
+
+    mode: str = "Advise"
+    min_replicas: int = 1
+    max_replicas: int = 10
+    kv_utilization_percent: int = 80
+    pending_per_replica: int = 5
+    ttft_p90_ms: int | None = None
+    scale_up: Rules = SCALE_UP
+    scale_down: Rules = SCALE_DOWN
+    fallback_after_seconds: int | None = None
+    fallback_replicas: int | None = None
+    round_seconds: float = 5.0
+    startup_budget_seconds: int = 1800

@@ -1,0 +1,1 @@
+"""A model of an LLM engine, and a mock engine that behaves like vLLM."""
