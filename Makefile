@@ -26,5 +26,5 @@ format: install ## let ruff write
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-test: install lint ## everything, with the end-to-end tests where a cluster can be made
+test: lint ## everything, with the end-to-end tests where a cluster can be made
 	$(BIN)/pytest --cov --cov-report=term

@@ -1,0 +1,1 @@
+"""From a Decision to the cluster."""

@@ -1,0 +1,1 @@
+"""The CacheAwareScaler as pydantic models, and the CRD made from them."""

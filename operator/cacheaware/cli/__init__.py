@@ -1,0 +1,43 @@
+"""The command line: one file per command, gathered here.
+
+Exit codes: 0 well, 1 findings, 2 bad input or usage. Errors are one line on stderr.
+"""
+
+import sys
+from collections.abc import Sequence
+from importlib.metadata import entry_points
+
+import typer
+
+from cacheaware.cli.errors import BadInputError
+
+UsageError = typer.BadParameter.__mro__[1]
+
+app = typer.Typer(
+    name="cacheaware",
+    help="Scales LLM workloads on Kubernetes by what their KV caches hold.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+)
+model = typer.Typer(help="What a model's config.json says about memory.", no_args_is_help=True)
+app.add_typer(model, name="model")
+
+
+def register_extensions() -> None:
+    """Let other packages add their commands (entry points `cacheaware.commands`)."""
+    for entry in entry_points(group="cacheaware.commands"):
+        entry.load()(app)
+
+
+def main(args: Sequence[str] | None = None) -> None:
+    """Run the command line and end the process with its exit code."""
+    register_extensions()
+    try:
+        code = app(args=args, standalone_mode=False)
+    except (BadInputError, UsageError) as error:
+        if message := " ".join(str(error).split()):
+            print(f"cacheaware: {message}", file=sys.stderr)
+        code = 2
+    except typer.Abort:
+        code = 130
+    sys.exit(code if isinstance(code, int) else 0)

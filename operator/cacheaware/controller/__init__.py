@@ -1,0 +1,1 @@
+"""kopf handlers and the round: parse, call, record."""
