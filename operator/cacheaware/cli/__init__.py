@@ -11,7 +11,7 @@ import typer
 
 from cacheaware.cli.errors import BadInputError
 
-UsageError = typer.BadParameter.__mro__[1]
+UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 
 app = typer.Typer(
     name="cacheaware",
