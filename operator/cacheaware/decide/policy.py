@@ -46,9 +46,15 @@ class Policy:
     kv_utilization_percent: int = 80
     pending_per_replica: int = 5
     ttft_p90_ms: int | None = None
+    role: str = "Both"
+    """Both, Prefill or Decode."""
     scale_up: Rules = SCALE_UP
     scale_down: Rules = SCALE_DOWN
     fallback_after_seconds: int | None = None
     fallback_replicas: int | None = None
+    drain_share_percent: int = 25
+    """At most this share of the replicas is on its way out at a time, but always one."""
+    drain_deadline_seconds: int = 300
+    """How long a shrink waits for the pods of the shrink before it."""
     round_seconds: float = 5.0
     startup_budget_seconds: int = 1800

@@ -1,0 +1,100 @@
+"""What all API models share: camelCase on the wire, strict types, rules told once for both."""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, Self
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic.alias_generators import to_camel
+
+PLACE = re.compile(r"\{([\w.]+)\}")
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A rule over several fields: in CEL for the API server, in Python for the model.
+
+    Both say the same; a test with generated objects holds them together.
+    """
+
+    cel: str
+    check: Callable[[Any], bool]
+    message: str
+    """What the user reads; `{minReplicas}` stands for the value of that field."""
+    field_path: str = ""
+
+    def text(self, model: BaseModel) -> str:
+        """The message for one object, with its values in place."""
+        values = model.model_dump(by_alias=True)
+        return PLACE.sub(lambda place: str(walk(values, place[1])), self.message)
+
+    def schema(self) -> dict[str, str]:
+        """The entry of `x-kubernetes-validations`."""
+        entry = {"rule": self.cel, "message": PLACE.sub(r"\1", self.message)}
+        if PLACE.search(self.message):
+            entry["messageExpression"] = self.message_expression()
+        if self.field_path:
+            entry["fieldPath"] = self.field_path
+        return entry
+
+    def message_expression(self) -> str:
+        """The message as a CEL expression, for the API server to put the values in."""
+        parts = PLACE.split(self.message)
+        words = [
+            f"string(self.{part})" if i % 2 else f"'{part}'" for i, part in enumerate(parts) if part
+        ]
+        return " + ".join(words)
+
+
+def walk(values: Any, path: str) -> Any:
+    """The value at a dotted path of nested dictionaries."""
+    for name in path.split("."):
+        values = values[name]
+    return values
+
+
+def whole(value: Any) -> Any:
+    """3.0 is the integer 3 in JSON, as the API server sees it too."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def without_nulls(value: Any) -> Any:
+    """A null is an absent field, as in the API server, which drops it before defaulting."""
+    if isinstance(value, dict):
+        return {name: item for name, item in value.items() if item is not None}
+    return value
+
+
+Int = Annotated[int, BeforeValidator(whole)]
+Count = Annotated[int, BeforeValidator(whole), Field(ge=0)]
+
+
+class Model(BaseModel):
+    """The base of all models: unknown fields are ignored, so that old and new CRDs can be read."""
+
+    model_config = ConfigDict(
+        alias_generator=to_camel,
+        validate_by_name=True,
+        validate_by_alias=True,
+        serialize_by_alias=True,
+        extra="ignore",
+        frozen=True,
+        strict=True,
+        use_attribute_docstrings=True,
+    )
+    rules: ClassVar[tuple[Rule, ...]] = ()
+
+    @model_validator(mode="before")
+    @classmethod
+    def drop_nulls(cls, value: Any) -> Any:
+        """Read a null as an absent field."""
+        return without_nulls(value)
+
+    @model_validator(mode="after")
+    def keep_rules(self) -> Self:
+        """Refuse an object that breaks a rule, in the rule's own words."""
+        for rule in self.rules:
+            if not rule.check(self):
+                raise ValueError(rule.text(self))
+        return self

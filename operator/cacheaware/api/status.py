@@ -1,0 +1,170 @@
+"""`status`: every field that the operator writes, so that the API server stores each of them."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from cacheaware.api.base import Count, Int, Model
+from cacheaware.decide.decision import Decision
+
+DATE_TIME = {"format": "date-time"}
+INT64 = {"format": "int64"}
+MAX_DECISIONS = 10
+MAX_TERMS = 8
+MAX_LIMITS = 16
+MAX_VICTIMS = 16
+MAX_MESSAGE = 2048
+
+
+class Condition(Model):
+    """One aspect of the state, as metav1.Condition."""
+
+    type: str = Field(min_length=1, max_length=316)
+    """Ready, TargetResolved, MetricsAvailable, ScalingActive, AbleToScale, ScalingLimited or
+    Conflicted."""
+    status: Literal["True", "False", "Unknown"]
+    """Whether it holds."""
+    reason: str = Field(min_length=1, max_length=1024)
+    """Why, in one word."""
+    message: str = Field(default="", max_length=MAX_MESSAGE)
+    """Why, in a sentence."""
+    last_transition_time: str = Field(max_length=64, json_schema_extra=DATE_TIME)
+    """When `status` last changed."""
+    observed_generation: Int | None = Field(default=None, ge=0, json_schema_extra=INT64)
+    """The generation of the spec that this condition is about."""
+
+
+class TermRecord(Model):
+    """One signal's part: replicas = demand / what one replica may carry, rounded up."""
+
+    signal: str = Field(max_length=64)
+    """kv-tokens, kv-usage, pending or ttft."""
+    demand: float
+    """What is asked of the fleet."""
+    per_replica: float
+    """What one replica may carry at target."""
+    unit: str = Field(max_length=64)
+    """tokens, pods, requests or ms."""
+    replicas: Count
+    """What this signal alone asks for, before bounds."""
+    note: str | None = Field(default=None, max_length=512)
+    """What else to know about this number."""
+
+
+class VictimRecord(Model):
+    """A pod that is given up."""
+
+    pod: str = Field(max_length=253)
+    """Its name."""
+    uid: str | None = Field(default=None, max_length=64)
+    """Its uid."""
+    reason: str = Field(max_length=512)
+    """Why this one."""
+
+
+class DecisionRecord(Model):
+    """A decision with its reason and numbers."""
+
+    time: str = Field(max_length=64, json_schema_extra=DATE_TIME)
+    """When it was made."""
+    before: Count = Field(alias="from")
+    """Replicas before."""
+    after: Count = Field(alias="to")
+    """Replicas wanted."""
+    raw: Count | None = None
+    """What the load alone asks for; absent when unknown."""
+    reason: str = Field(max_length=128)
+    """Why, in one word."""
+    message: str = Field(max_length=MAX_MESSAGE)
+    """Why, in a sentence with the numbers."""
+    limited_by: list[str] | None = Field(default=None, max_length=MAX_LIMITS)
+    """What kept it from going where the load alone would have led."""
+    terms: list[TermRecord] | None = Field(default=None, max_length=MAX_TERMS)
+    """The signals and their numbers."""
+    victims: list[VictimRecord] | None = Field(default=None, max_length=MAX_VICTIMS)
+    """The pods to give up."""
+    serving: Count | None = None
+    """Pods that served."""
+    starting: Count | None = None
+    """Pods ordered and not yet serving."""
+    overdue: Count | None = None
+    """Pods that should have been serving by then."""
+    unknown: Count | None = None
+    """Serving pods of which nothing was known."""
+
+
+class ScalerStatus(Model):
+    """What the operator sees, decides and did."""
+
+    observed_generation: Int | None = Field(default=None, ge=0, json_schema_extra=INT64)
+    """The generation of the spec that this status is about."""
+    current_replicas: Count | None = None
+    """Replicas that the target asks for."""
+    desired_replicas: Count | None = None
+    """Replicas that the operator wants."""
+    serving_replicas: Count | None = None
+    """Pods that serve."""
+    starting_replicas: Count | None = None
+    """Pods ordered and not yet serving."""
+    last_scale_time: str | None = Field(default=None, max_length=64, json_schema_extra=DATE_TIME)
+    """When the operator last changed the replicas."""
+    observation: str | None = Field(default=None, max_length=32)
+    """How the pods are seen: Sidecar, Direct or Mixed."""
+    conditions: list[Condition] | None = Field(
+        default=None,
+        max_length=16,
+        json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]},
+    )
+    """The state in its aspects; Ready sums them up, and its reason is the last decision's."""
+    decisions: list[DecisionRecord] | None = Field(
+        default=None,
+        max_length=MAX_DECISIONS,
+        json_schema_extra={"x-kubernetes-list-type": "atomic"},
+    )
+    """The last decisions, newest first."""
+
+
+def record_of(decision: Decision, time: str) -> DecisionRecord:
+    """A decision as the status keeps it: long texts and lists cut to what the schema allows.
+
+    Args:
+        decision: The decision.
+        time: When it was made, RFC 3339 in UTC.
+    """
+    return DecisionRecord(
+        time=time,
+        before=max(0, decision.current),
+        after=max(0, decision.desired),
+        raw=decision.raw,
+        reason=decision.reason,
+        message=shortened(decision.message, MAX_MESSAGE),
+        limited_by=list(decision.limited_by[:MAX_LIMITS]) or None,
+        terms=[
+            TermRecord(
+                signal=term.signal,
+                demand=round(term.demand, 3),
+                per_replica=round(term.per_replica, 3),
+                unit=term.unit,
+                replicas=term.replicas,
+                note=shortened(term.note, 512) or None,
+            )
+            for term in decision.terms[:MAX_TERMS]
+        ]
+        or None,
+        victims=[
+            VictimRecord(
+                pod=victim.pod, uid=victim.uid or None, reason=shortened(victim.reason, 512)
+            )
+            for victim in decision.victims[:MAX_VICTIMS]
+        ]
+        or None,
+        serving=decision.serving,
+        starting=decision.starting,
+        overdue=decision.overdue,
+        unknown=decision.unknown,
+    )
+
+
+def shortened(text: str, limit: int) -> str:
+    """A text of at most `limit` characters; a cut one ends in an ellipsis."""
+    return text if len(text) <= limit else text[: limit - 1] + "…"
