@@ -1,5 +1,8 @@
 """From an engine's metrics page to one `EngineSample`: pure, one small file per engine."""
 
+from cacheaware_sidecar.engines.detect import ENGINES
+from cacheaware_sidecar.engines.rates import Rates, rates, restarted
 from cacheaware_sidecar.engines.sample import EngineSample, Histogram
+from cacheaware_sidecar.engines.scan import scan
 
-__all__ = ["EngineSample", "Histogram"]
+__all__ = ["ENGINES", "EngineSample", "Histogram", "Rates", "rates", "restarted", "scan"]

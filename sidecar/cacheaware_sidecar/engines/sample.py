@@ -23,7 +23,7 @@ class EngineSample:
     engine: str | None = None
     """vllm, sglang, tgi, trtllm, triton-trtllm, llamacpp, lmdeploy, inference-sim, generic."""
     version: str | None = None
-    """Only where the page shows it; a range such as ">=0.24" where its names prove one."""
+    """Only where the page shows it; a range such as ">0.21" where its names prove one."""
     models: tuple[str, ...] = ()
     engines: int | None = None
     """Data-parallel engines seen on the page."""
@@ -58,8 +58,10 @@ class EngineSample:
     """Counter, tokens looked up in the prefix cache."""
     prefix_hits: float | None = None
     """Counter, tokens found in the prefix cache."""
+    prefix_hit_ratio: float | None = None
+    """Gauge, 0..1, of engines that give no counters; None where prefix caching is off."""
     prompt_tokens: float | None = None
-    """Counter."""
+    """Counter, with those found in the prefix cache."""
     generation_tokens: float | None = None
     """Counter."""
     requests: float | None = None

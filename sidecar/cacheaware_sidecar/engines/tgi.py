@@ -1,0 +1,38 @@
+"""Text Generation Inference (`router/src/server.rs`).
+
+A gauge is on the page only after it was first set. KV usage is not reported:
+`tgi_batch_current_max_tokens` is what the batch may grow to, not what it holds.
+"""
+
+from functools import partial
+
+from cacheaware_sidecar.engines.dialect import Capacity, Dialect, names
+from cacheaware_sidecar.engines.reader import Rank, Reader
+from cacheaware_sidecar.engines.signal import Signal
+
+_names = partial(names, "tgi_")
+_CAPACITY = Signal(_names("batch_max_total_tokens"))
+
+
+def _capacity(reader: Reader, _ranks: frozenset[Rank]) -> Capacity:
+    return Capacity(tokens=reader.total(_CAPACITY) or None)
+
+
+TGI = Dialect(
+    engine="tgi",
+    prefix="tgi_",
+    running=(Signal(_names("batch_current_size")),),
+    waiting=(Signal(_names("queue_size")),),
+    capacity_names=_CAPACITY.names,
+    capacity=_capacity,
+    counters={
+        "prompt_tokens": (Signal(_names("request_input_length_sum")),),
+        "generation_tokens": (Signal(_names("request_generated_tokens_sum")),),
+        "requests": (Signal(_names("request_success")), Signal(_names("request_failure"))),
+    },
+    histograms={
+        "tpot": _names("request_mean_time_per_token_duration"),
+        "e2e": _names("request_duration"),
+        "queue": _names("request_queue_duration"),
+    },
+)

@@ -1,0 +1,213 @@
+"""`PodState` as JSON and back: the one frozen contract between sidecar and operator.
+
+JSON has no infinity and no NaN: the last bucket's bound is the string "+Inf", and a number that
+is NaN or out of its range is null. Reading takes every schema since 1, ignores fields that it
+does not know and takes missing ones as unknown: fleets run old sidecars for months.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict
+from itertools import pairwise
+from typing import Any, Final
+
+from cacheaware_sidecar.engines import Histogram, Rates
+from cacheaware_sidecar.pod_state import (
+    SCHEMA,
+    DrainState,
+    KvState,
+    Latency,
+    PodState,
+    WarmupState,
+)
+
+PHASES: Final = ("loading", "warming", "serving", "cordoned", "draining", "drained")
+RATIOS: Final = frozenset({"usage", "usage_max", "prefix_hit_ratio"})
+INFINITY: Final = "+Inf"
+LARGEST: Final = 1e300
+
+
+class StateError(ValueError):
+    """One line: the field of the state, its value, and what is allowed."""
+
+
+class UnknownSchemaError(StateError):
+    """The state is of a schema that this version does not know."""
+
+
+def pod_state_to_json(state: PodState) -> dict[str, Any]:
+    """What `GET /v1/state` answers; every number finite, unknown as null."""
+    body = asdict(state)
+    body["latency"] = {
+        name: None if histogram is None else histogram_to_json(histogram)
+        for name in ("ttft_s", "tpot_s", "e2e_s")
+        for histogram in [getattr(state.latency, name)]
+    }
+    clean: dict[str, Any] = _clean(body)
+    return clean
+
+
+def histogram_to_json(histogram: Histogram) -> dict[str, Any]:
+    """Count, sum and [bound, count] pairs, the last bound as "+Inf"."""
+    buckets = [
+        [INFINITY if math.isinf(bound) else bound, count] for bound, count in histogram.buckets
+    ]
+    return {"count": histogram.count, "sum": histogram.sum, "buckets": buckets}
+
+
+def _clean(value: Any) -> Any:
+    """Tuples as lists, and no number that JSON can't hold."""
+    if isinstance(value, dict):
+        return {name: _clean(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_clean(each) for each in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def pod_state_from_json(body: Any) -> PodState:
+    """Read what a sidecar answered.
+
+    Raises:
+        UnknownSchemaError: A schema that is not known here.
+        StateError: A field of the wrong type.
+    """
+    state = _Fields("state", body)
+    schema = state.raw("schema")
+    if type(schema) is not int or not 1 <= schema <= SCHEMA:
+        raise UnknownSchemaError(f"state.schema is {schema!r}; this version reads 1 to {SCHEMA}")
+    if (phase := state.text("phase")) not in PHASES:
+        raise StateError(f"state.phase is {phase!r}; allowed: {', '.join(PHASES)}")
+    kv, warmup, drain = (state.child(name) for name in ("kv", "warmup", "drain"))
+    return PodState(
+        schema=schema,
+        phase=str(phase),
+        **state.numbers("phase_age_s", "sample_age_s", "running", "waiting"),
+        sample_seq=state.whole("sample_seq"),
+        engine=state.text("engine"),
+        version=state.text("version"),
+        models=state.texts("models"),
+        kv=_kv(kv),
+        rates=Rates(**state.child("rates").numbers(*Rates.__dataclass_fields__)),
+        latency=_latency(state.child("latency")),
+        warmup=WarmupState(
+            step=warmup.whole("step") or 0,
+            steps=warmup.whole("steps") or 0,
+            verdict=warmup.text("verdict"),
+            duration_s=warmup.number("duration_s"),
+        ),
+        drain=DrainState(
+            **drain.numbers("deadline_s", "running", "waiting"),
+            cordoned_by=drain.text("cordoned_by"),
+        ),
+        problems=state.texts("problems"),
+    )
+
+
+def _kv(kv: "_Fields") -> KvState:
+    tokens_and_bytes = ("used_bytes", "capacity_bytes", "used_tokens", "capacity_tokens")
+    return KvState(
+        **kv.numbers("usage", "usage_max", *tokens_and_bytes),
+        page_bytes=kv.whole("page_bytes"),
+        block_size=kv.whole("block_size"),
+        estimated=kv.flag("estimated"),
+    )
+
+
+def _latency(latency: "_Fields") -> Latency:
+    names = ("ttft_s", "tpot_s", "e2e_s")
+    return Latency(**{name: _histogram(latency.child(name)) for name in names})
+
+
+def _histogram(fields: "_Fields") -> Histogram | None:
+    """None where count or sum are unknown, or the bounds do not rise."""
+    count, total = fields.number("count"), fields.number("sum")
+    buckets = tuple(fields.pairs("buckets"))
+    bounds = [bound for bound, _ in buckets]
+    rising = all(low < high for low, high in pairwise(bounds))
+    if count is None or total is None or not rising or not all(map(_is_count, buckets)):
+        return None
+    return Histogram(count, total, buckets)
+
+
+def _is_count(bucket: tuple[float, float]) -> bool:
+    return not math.isnan(bucket[0]) and 0 <= bucket[1] < math.inf
+
+
+class _Fields:
+    """One JSON object: a missing field is unknown, one of the wrong type an error."""
+
+    def __init__(self, path: str, body: Any) -> None:
+        if body is not None and not isinstance(body, Mapping):
+            raise StateError(f"{path} is {_shown(body)}; an object is allowed")
+        self._path = path
+        self._body: Mapping[str, Any] = body or {}
+
+    def raw(self, name: str) -> Any:
+        return self._body.get(name)
+
+    def child(self, name: str) -> "_Fields":
+        return _Fields(f"{self._path}.{name}", self.raw(name))
+
+    def _wrong(self, name: str, allowed: str) -> StateError:
+        return StateError(f"{self._path}.{name} is {_shown(self.raw(name))}; {allowed}")
+
+    def number(self, name: str) -> float | None:
+        """A number from 0 (ratios to 1); out of that range it is unknown."""
+        value = self.raw(name)
+        if value is None:
+            return None
+        if not _is_number(value):
+            raise self._wrong(name, "a number or null is allowed")
+        most = 1.0 if name in RATIOS else LARGEST
+        return value if 0 <= value <= most else None
+
+    def numbers(self, *names: str) -> dict[str, Any]:
+        return {name: self.number(name) for name in names}
+
+    def whole(self, name: str) -> int | None:
+        value = self.number(name)
+        return None if value is None else int(value)
+
+    def text(self, name: str) -> str | None:
+        value = self.raw(name)
+        if value is None or isinstance(value, str):
+            return value
+        raise self._wrong(name, "a string or null is allowed")
+
+    def texts(self, name: str) -> tuple[str, ...]:
+        value = self.raw(name)
+        if value is None:
+            return ()
+        if isinstance(value, list) and all(isinstance(each, str) for each in value):
+            return tuple(value)
+        raise self._wrong(name, "a list of strings is allowed")
+
+    def flag(self, name: str) -> bool:
+        value = self.raw(name)
+        if value is None or isinstance(value, bool):
+            return bool(value)
+        raise self._wrong(name, "true, false or null is allowed")
+
+    def pairs(self, name: str) -> list[tuple[float, float]]:
+        """[bound, count] pairs; the bound may be "+Inf"."""
+        value = self.raw(name)
+        if value is None:
+            return []
+        if isinstance(value, list) and all(map(_is_pair, value)):
+            return [(float(bound), float(count)) for bound, count in value]
+        raise self._wrong(name, 'a list of [bound or "+Inf", count] is allowed')
+
+
+def _is_pair(value: Any) -> bool:
+    if not isinstance(value, list) or len(value) != 2:
+        return False
+    return (value[0] == INFINITY or _is_number(value[0])) and _is_number(value[1])
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
