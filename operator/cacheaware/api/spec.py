@@ -3,7 +3,7 @@
 import re
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field, JsonValue, field_validator
 
 from cacheaware.api.base import Int, Model, Rule
 from cacheaware.names import KIND
@@ -113,8 +113,8 @@ class Engine(Model):
     )
     """Ports that serve metrics, one for each engine of a pod; without it the port is looked for
     among the container's ports."""
-    path: str = Field(default="/metrics", min_length=1, max_length=256)
-    """Path of the metrics page."""
+    path: str | None = Field(default=None, min_length=1, max_length=256)
+    """Path of the metrics page; without it what the pod's annotations say, else /metrics."""
     scheme: Literal["HTTP", "HTTPS"] = "HTTP"
     """How the metrics page is served."""
     role: Literal["Both", "Prefill", "Decode"] = "Both"
@@ -125,8 +125,8 @@ class Engine(Model):
 
     rules: ClassVar[tuple[Rule, ...]] = (
         Rule(
-            f"self.path.matches({cel_regex(HTTP_PATH)})",
-            lambda engine: re.search(HTTP_PATH, engine.path) is not None,
+            f"!has(self.path) || self.path.matches({cel_regex(HTTP_PATH)})",
+            lambda engine: engine.path is None or re.search(HTTP_PATH, engine.path) is not None,
             "path must begin with / and hold no query, fragment or blank, such as /metrics",
             ".path",
         ),
@@ -169,11 +169,11 @@ class ScalingPolicy(Model):
     """Length of the period."""
 
 
-UP_POLICIES = [
+UP_POLICIES: list[JsonValue] = [
     {"type": "Percent", "value": 100, "periodSeconds": 15},
     {"type": "Pods", "value": 4, "periodSeconds": 15},
 ]
-DOWN_POLICIES = [
+DOWN_POLICIES: list[JsonValue] = [
     {"type": "Percent", "value": 10, "periodSeconds": 60},
     {"type": "Pods", "value": 1, "periodSeconds": 60},
 ]

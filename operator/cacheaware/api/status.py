@@ -3,12 +3,13 @@
 from typing import Literal
 
 from pydantic import Field
+from pydantic.config import JsonDict
 
 from cacheaware.api.base import Count, Int, Model
 from cacheaware.decide.decision import Decision
 
-DATE_TIME = {"format": "date-time"}
-INT64 = {"format": "int64"}
+DATE_TIME: JsonDict = {"format": "date-time"}
+INT64: JsonDict = {"format": "int64"}
 MAX_DECISIONS = 10
 MAX_TERMS = 8
 MAX_LIMITS = 16
@@ -133,8 +134,7 @@ def record_of(decision: Decision, time: str) -> DecisionRecord:
     """
     return DecisionRecord(
         time=time,
-        before=max(0, decision.current),
-        after=max(0, decision.desired),
+        **{"from": max(0, decision.current), "to": max(0, decision.desired)},
         raw=decision.raw,
         reason=decision.reason,
         message=shortened(decision.message, MAX_MESSAGE),

@@ -1,8 +1,16 @@
 """What a decision needs to know of the rounds before: a small value, made new by each round."""
 
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
-from cacheaware.decide.windows import Entry, lows_with, peaks_with
+from cacheaware.decide.windows import Entry, lows_with, peaks_with, within
+
+T = TypeVar("T")
+
+LONGEST_PERIOD_SECONDS = 1800
+"""The longest period of a rate policy that the schema allows."""
+PATIENCE_SECONDS = 60.0
+"""A pause between rounds that is longer than this, and than three rounds, is a restart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +39,8 @@ class Memory:
     """Since when nothing was known of any serving pod."""
     missing_since: float | None = None
     """Since when there were fewer pods than ordered."""
+    leaving_since: float | None = None
+    """Since when there were terminating pods."""
     silent_from: int | None = None
     """Replicas when most pods fell silent above target."""
 
@@ -42,10 +52,59 @@ class Memory:
 
     def scaled(self, before: int, after: int, now: float) -> "Memory":
         """The memory after a successful write of `after` replicas."""
+        lately = [one for one in self.changes if one.at > now - LONGEST_PERIOD_SECONDS]
         return replace(
             self,
             replicas=after,
-            changes=(*self.changes, Change(now, before, after)),
-            peaks=peaks_with(self.peaks, Entry(now, after)),
-            lows=lows_with(self.lows, Entry(now, after)),
+            changes=(*lately, Change(now, before, after)),
+            peaks=peaks_with(self.peaks, Entry(now, after)) if after > before else self.peaks,
         )
+
+    def seen(self, replicas: int, now: float, round_s: float) -> "Memory":
+        """The memory at the beginning of a round.
+
+        Replicas that somebody else changed are a new base: windows start full of them. So do they
+        after a pause in which nothing was watched.
+        """
+        if replicas != self.replicas:
+            return replace(self.start(replicas, now), unknown_since=self.unknown_since)
+        if 0 <= now - self.last_round <= max(PATIENCE_SECONDS, 3 * round_s):
+            return replace(self, last_round=now)
+        return replace(self.recommended(replicas, now), last_round=now)
+
+    def marked(
+        self, now: float, *, unknown: bool, missing: bool, leaving: bool, silent: bool
+    ) -> "Memory":
+        """The memory with what holds in this round; a mark stays as it was while it holds."""
+        return replace(
+            self,
+            unknown_since=since(self.unknown_since, now, holds=unknown),
+            missing_since=since(self.missing_since, now, holds=missing),
+            leaving_since=since(self.leaving_since, now, holds=leaving),
+            silent_from=since(self.silent_from, self.replicas, holds=silent),
+        )
+
+    def recommended(self, replicas: int, now: float) -> "Memory":
+        """The memory with a recommendation in its windows."""
+        entry = Entry(now, replicas)
+        return replace(self, peaks=peaks_with(self.peaks, entry), lows=lows_with(self.lows, entry))
+
+    def lowest(self, seconds: float, now: float) -> list[int]:
+        """Low recommendations of a window."""
+        return [entry.replicas for entry in within(self.lows, seconds, now)]
+
+    def highest(self, seconds: float, now: float) -> list[int]:
+        """High recommendations of a window."""
+        return [entry.replicas for entry in within(self.peaks, seconds, now)]
+
+    def left_for(self, now: float) -> float:
+        """Seconds since pods began to leave, or since we last sent some."""
+        began = [one.at for one in self.changes if one.after < one.before]
+        return now - max([*began, now if self.leaving_since is None else self.leaving_since])
+
+
+def since(mark: T | None, new: T, *, holds: bool) -> T | None:
+    """A mark that is set when something begins to hold, and gone when it no longer does."""
+    if not holds:
+        return None
+    return new if mark is None else mark

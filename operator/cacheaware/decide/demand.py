@@ -1,0 +1,195 @@
+"""What a fleet is asked to carry: one `Signal` for each way to be full.
+
+Sums are integers in billionths, so that 42.4 / 0.8 is 53 and no order of pods changes a result.
+"""
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+
+from cacheaware.decide.decision import Term
+from cacheaware.decide.policy import Policy
+from cacheaware.decide.supply import Load, Pod, Supply
+
+NANO = 10**9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Signal:
+    """A demand and the supply that it is measured against; amounts in billionths of `unit`."""
+
+    name: str
+    unit: str
+    low: int
+    """Demand when growing: an unknown pod counts as idle."""
+    high: int
+    """Demand when shrinking: an unknown pod counts as full."""
+    capacity: tuple[int, ...]
+    """What each serving pod holds, in their order."""
+    percent: int
+    """How much of its capacity a pod may use."""
+    known: int
+    """Serving pods that tell this signal."""
+    note: str = ""
+
+    @property
+    def total(self) -> int:
+        """What all serving pods may use, times 100."""
+        return self.percent * sum(self.capacity)
+
+    def replicas(self, demand: int) -> int:
+        """Replicas that carry a demand at target, each like the mean serving pod, rounded up.
+
+        >>> kv = Signal(name="kv-usage", unit="pods", low=0, high=0, capacity=(NANO,) * 70,
+        ...             percent=80, known=70)
+        >>> kv.replicas(nano(42.4))
+        53
+        """
+        return -(-demand * 100 * len(self.capacity) // self.total)
+
+    def compared(self, demand: int, replicas: int, percent: int) -> int:
+        """A demand less `percent` of what so many replicas may use: its sign is what counts."""
+        return demand * 100 * 100 * len(self.capacity) - self.total * replicas * percent
+
+    def fits(self, gone: Collection[int]) -> bool:
+        """Whether the serving pods, less those at these places, carry the high demand at target."""
+        rest = sum(size for place, size in enumerate(self.capacity) if place not in gone)
+        return self.high * 100 <= self.percent * rest
+
+    def term(self, demand: int) -> Term:
+        """This signal as a term of the decision."""
+        return Term(
+            signal=self.name,
+            demand=demand / NANO,
+            per_replica=self.total / (100 * len(self.capacity)) / NANO,
+            unit=self.unit,
+            replicas=self.replicas(demand),
+            note=self.note,
+        )
+
+
+def nano(amount: float) -> int:
+    """An amount in billionths, which also absorbs the noise of binary fractions."""
+    return round(amount * NANO)
+
+
+def signals_of(supply: Supply, policy: Policy) -> tuple[Signal, ...]:
+    """The signals of a fleet; none when no pod serves."""
+    if not supply.serving:
+        return ()
+    return (kv_signal(supply, policy), pending_signal(supply, policy))
+
+
+def kv_signal(supply: Supply, policy: Policy) -> Signal:
+    """Pinned KV: in tokens where every known pod tells its capacity, else as a share of pods."""
+    known = [pod.load for pod in supply.serving if pod.load is not None]
+    sized = [load for load in known if load.usage is not None]
+    if sized and all(load.capacity_tokens is not None for load in sized):
+        return token_signal(supply, policy)
+    return Signal(
+        name="kv-usage",
+        unit="pods",
+        low=summed(supply.serving, lambda pod: low_of(pod, lambda load: load.usage)),
+        high=summed(supply.serving, lambda pod: high_of(pod, lambda load: load.usage, 1.0))
+        + summed(supply.away, lambda pod: high_of(pod, lambda load: load.usage, 1.0)),
+        capacity=(NANO,) * len(supply.serving),
+        percent=policy.kv_utilization_percent,
+        known=len(sized),
+    )
+
+
+def token_signal(supply: Supply, policy: Policy) -> Signal:
+    """Pinned tokens and the tokens that waiting requests will pin, less what is cached."""
+    sizes = [size for pod in supply.serving if (size := capacity_of(pod)) is not None]
+    mean = sum(sizes) / len(sizes)
+    demand = TokenDemand(mean, expected_of(supply), hits=policy.role != "Decode")
+    return Signal(
+        name="kv-tokens",
+        unit="tokens",
+        low=summed(supply.serving, demand.low),
+        high=summed(supply.serving, demand.high) + summed(supply.away, demand.high),
+        capacity=tuple(nano(capacity_of(pod) or mean) for pod in supply.serving),
+        percent=policy.kv_utilization_percent,
+        known=sum(pod.load is not None and pod.load.usage is not None for pod in supply.serving),
+        note=demand.note,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class TokenDemand:
+    """How many tokens a pod's requests pin or will pin."""
+
+    mean_capacity: float
+    expected: float | None
+    """Tokens of a request of this fleet, for pods that don't tell their own."""
+    hits: bool
+    """Whether cached prefixes spare a waiting request its tokens."""
+
+    def low(self, pod: Pod) -> float | None:
+        """When growing."""
+        load = pod.growing_load
+        return None if load is None else self.tokens(load, load.used_tokens or 0.0)
+
+    def high(self, pod: Pod) -> float:
+        """When shrinking: a pod whose use is unknown is full."""
+        if pod.load is None or (used := pod.load.used_tokens) is None:
+            return max(self.low(pod) or 0.0, capacity_of(pod) or self.mean_capacity)
+        return self.tokens(pod.load, used)
+
+    def tokens(self, load: Load, used: float) -> float:
+        """Used and waiting tokens."""
+        expected = load.tokens_per_request or self.expected or 0.0
+        cached = (load.prefix_hit_ratio or 0.0) if self.hits else 0.0
+        return used + (load.waiting or 0.0) * expected * (1.0 - cached)
+
+    @property
+    def note(self) -> str:
+        """How waiting requests were counted."""
+        if self.expected is None:
+            return "waiting requests are left to the pending signal: their size is not known"
+        return f"a waiting request counts as {self.expected:,.0f} tokens, less its cached prefix"
+
+
+def expected_of(supply: Supply) -> float | None:
+    """Tokens of a request, the mean over the serving pods that tell."""
+    loads = (pod.growing_load for pod in supply.serving)
+    told = [load.tokens_per_request for load in loads if load and load.tokens_per_request]
+    return sum(sorted(told)) / len(told) if told else None
+
+
+def capacity_of(pod: Pod) -> float | None:
+    """Tokens that fit into a pod."""
+    load = pod.growing_load
+    return None if load is None else load.capacity_tokens
+
+
+def pending_signal(supply: Supply, policy: Policy) -> Signal:
+    """Waiting requests."""
+    full = float(policy.pending_per_replica)
+    return Signal(
+        name="pending",
+        unit="requests",
+        low=summed(supply.serving, lambda pod: low_of(pod, lambda load: load.waiting)),
+        high=summed(supply.serving, lambda pod: high_of(pod, lambda load: load.waiting, full))
+        + summed(supply.away, lambda pod: high_of(pod, lambda load: load.waiting, full)),
+        capacity=(policy.pending_per_replica * NANO,) * len(supply.serving),
+        percent=100,
+        known=sum(pod.load is not None and pod.load.waiting is not None for pod in supply.serving),
+    )
+
+
+def summed(pods: Collection[Pod], amount: Callable[[Pod], float | None]) -> int:
+    """A sum over pods; unknown adds nothing."""
+    return sum(nano(amount(pod) or 0.0) for pod in pods)
+
+
+def low_of(pod: Pod, field: Callable[[Load], float | None]) -> float | None:
+    """A number of a pod for growing: this round's, else the last before it timed out."""
+    load = pod.growing_load
+    return None if load is None else field(load)
+
+
+def high_of(pod: Pod, field: Callable[[Load], float | None], full: float) -> float:
+    """A number of a pod for shrinking: this round's, else full."""
+    if pod.load is not None and (now := field(pod.load)) is not None:
+        return now
+    return max(full, low_of(pod, field) or 0.0)

@@ -1,0 +1,214 @@
+"""Decisions in plain words: the reason in one word, the message in one sentence with numbers."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from cacheaware.decide.demand import NANO, Signal
+from cacheaware.decide.policy import Policy
+from cacheaware.decide.recommend import Recommendation
+from cacheaware.decide.supply import Supply
+from cacheaware.decide.victims import Shrink
+from cacheaware.names import Reasons
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """A decision's way, step by step."""
+
+    current: int
+    supply: Supply
+    policy: Policy
+    recommendation: Recommendation
+    stabilized: int
+    """After the windows."""
+    paced: int
+    """After the rates."""
+    bounded: int
+    """Between the bounds."""
+    desired: int
+    """After the guards; the end."""
+    rollout: bool
+    shrink: Shrink | None
+
+
+def limits_of(outcome: Outcome) -> tuple[str, ...]:
+    """What kept the decision from going where the load alone would have led."""
+    found, policy = outcome.recommendation, outcome.policy
+    raw = found.replicas if found.raw is None else found.raw
+    served = bool(outcome.supply.serving or outcome.supply.away)
+    limits = {
+        "unknown": (found.raw is None and served) or found.held,
+        "tolerance": found.tolerated,
+        "starting": waits(outcome) or (found.raw is None and not served),
+        "stabilization": outcome.stabilized != found.replicas,
+        "rate": outcome.paced != outcome.stabilized,
+        "minReplicas": raw < policy.min_replicas,
+        "maxReplicas": raw > policy.max_replicas,
+        "rollout": outcome.rollout and outcome.desired != outcome.bounded,
+        "drain": outcome.shrink is not None and bool(outcome.shrink.why_less),
+        Reasons.CORDON_UNAVAILABLE: outcome.shrink is not None and outcome.shrink.draining,
+    }
+    return tuple(name for name, holds in limits.items() if holds)
+
+
+def reason_of(outcome: Outcome) -> str:
+    """The one word: the first that holds."""
+    if outcome.desired != outcome.current:
+        return changed(outcome)
+    return next(reason for reason, holds in standing(outcome) if holds)
+
+
+def changed(outcome: Outcome) -> str:
+    """Why the replicas change."""
+    found = outcome.recommendation
+    if outcome.desired > outcome.current and found.fallback:
+        return Reasons.FALLBACK
+    if outcome.desired > outcome.current and found.silent:
+        return Reasons.OVERLOADED_AND_SILENT
+    if outcome.policy.mode != "Scale":
+        return Reasons.ADVISED
+    return Reasons.SCALED_UP if outcome.desired > outcome.current else Reasons.SCALED_DOWN
+
+
+def standing(outcome: Outcome) -> Iterable[tuple[str, bool]]:
+    """Why the replicas stay, most telling first."""
+    found, supply, current = outcome.recommendation, outcome.supply, outcome.current
+    yield Reasons.ROLLOUT, outcome.rollout and outcome.bounded != current
+    yield Reasons.DRAIN_UNAVAILABLE, outcome.bounded < current
+    yield Reasons.OVERLOADED_AND_SILENT, found.silent
+    yield Reasons.FALLBACK, found.fallback
+    yield Reasons.METRICS_UNKNOWN, found.raw is None and bool(supply.serving or supply.away)
+    yield Reasons.START_OVERDUE, bool(supply.late)
+    yield Reasons.WAITING_FOR_STARTING, waits(outcome) or found.raw is None
+    yield Reasons.AT_MAXIMUM, outcome.stabilized > current >= outcome.policy.max_replicas
+    yield Reasons.AT_MINIMUM, found.replicas < current <= outcome.policy.min_replicas
+    yield Reasons.STABILIZING, outcome.stabilized != found.replicas
+    yield Reasons.RATE_LIMITED, outcome.paced != outcome.stabilized
+    yield Reasons.METRICS_UNKNOWN, found.held
+    yield Reasons.WITHIN_TOLERANCE, found.tolerated
+    yield Reasons.STEADY, True
+
+
+def waits(outcome: Outcome) -> bool:
+    """Whether pods that serve are too few, and the rest is on its way."""
+    raw, serving = outcome.recommendation.raw, len(outcome.supply.serving)
+    return raw is not None and serving < raw and bool(outcome.supply.on_their_way)
+
+
+def message_of(outcome: Outcome, reason: str) -> str:
+    """The sentence: what was seen, what it needs, what happens and why."""
+    parts = [seen(outcome), needs(outcome), unseen(outcome.supply), coming(outcome.supply)]
+    return "; ".join([*(part for part in parts if part), verdict(outcome, reason)])
+
+
+def seen(outcome: Outcome) -> str:
+    """The load of the fleet."""
+    supply, signals = outcome.supply, outcome.recommendation.signals
+    if not signals or outcome.recommendation.raw is None:
+        return f"nothing is known of the load of {pods(len(supply.serving + supply.away))}"
+    kv, pending = signals
+    return f"{cache(kv, supply)} and {waiting(pending)}"
+
+
+def cache(kv: Signal, supply: Supply) -> str:
+    """How full the caches are, of the pods that tell."""
+    if not kv.known:
+        return f"the use of KV cache on {pods(len(supply.serving))} is not known"
+    loads = [pod.load for pod in supply.serving if pod.load and pod.load.usage is not None]
+    if kv.name == "kv-usage":
+        share = percent(sum(load.usage or 0.0 for load in loads), len(loads))
+        return f"KV is {share} full on {pods(len(loads))}"
+    used = sum(load.used_tokens or 0.0 for load in loads)
+    size = sum(load.capacity_tokens or 0.0 for load in loads)
+    share = percent(used, size)
+    return f"KV holds {used:,.0f} of {size:,.0f} tokens on {pods(len(loads))} ({share})"
+
+
+def waiting(pending: Signal) -> str:
+    """How many requests wait."""
+    if not pending.known:
+        return "the number of waiting requests is not known"
+    count = pending.low / NANO
+    return "no request waits" if not count else f"{count:,.0f} requests wait"
+
+
+def needs(outcome: Outcome) -> str:
+    """What the load asks for."""
+    raw = outcome.recommendation.raw
+    return "" if raw is None else f"needs {raw:,}"
+
+
+def unseen(supply: Supply) -> str:
+    """What is not known, and how it counts."""
+    silent = [pod for pod in supply.serving if pod.load is None]
+    if not silent:
+        return ""
+    reasons = sorted({pod.view.unknown.value for pod in silent if pod.view.unknown})
+    why = f" ({', '.join(reasons)})" if reasons else ""
+    return f"{pods(len(silent))} unknown{why}: idle for growing, full for shrinking"
+
+
+def coming(supply: Supply) -> str:
+    """What is on its way."""
+    early = supply.on_their_way - supply.late
+    words = [f"{early:,} starting"] if early else []
+    return ", ".join([*words, *([f"{supply.late:,} overdue"] if supply.late else [])])
+
+
+def verdict(outcome: Outcome, reason: str) -> str:
+    """What happens, and what limited it."""
+    current, desired = outcome.current, outcome.desired
+    if desired == current:
+        head = f"stays at {current:,}"
+    else:
+        advised = outcome.policy.mode != "Scale"
+        head = f"{'would scale' if advised else 'scales'} from {current:,} to {desired:,}"
+    why = because(outcome, reason)
+    return f"{head}: {why}" if why else head
+
+
+def because(outcome: Outcome, reason: str) -> str:
+    """Why it is not what the load asks for."""
+    policy, shrink = outcome.policy, outcome.shrink
+    down = outcome.recommendation.replicas < outcome.current
+    rules = policy.scale_down if down else policy.scale_up
+    words = {
+        Reasons.ROLLOUT: "a rollout is in progress",
+        Reasons.DRAIN_UNAVAILABLE: shrink.why_less if shrink else "",
+        Reasons.OVERLOADED_AND_SILENT: "most pods time out above target: one step up",
+        Reasons.FALLBACK: f"after {policy.fallback_after_seconds} s without a metric the fallback"
+        f" is {policy.fallback_replicas}",
+        Reasons.METRICS_UNKNOWN: "what is unknown changes nothing",
+        Reasons.START_OVERDUE: f"pods should serve within {policy.startup_budget_seconds:,} s;"
+        " what they were ordered for is not ordered again",
+        Reasons.WAITING_FOR_STARTING: "what is starting counts as ordered",
+        Reasons.AT_MAXIMUM: f"maxReplicas is {policy.max_replicas:,}",
+        Reasons.AT_MINIMUM: f"minReplicas is {policy.min_replicas:,}",
+        Reasons.STABILIZING: f"the window of {rules.stabilization_seconds:,} s is not over",
+        Reasons.RATE_LIMITED: "the rate policies allow no more now",
+        Reasons.WITHIN_TOLERANCE: f"within the tolerance of {rules.tolerance_percent} %",
+    }
+    if reason in words:
+        return words[reason]
+    return "; ".join(also(outcome))
+
+
+def also(outcome: Outcome) -> Iterable[str]:
+    """What limited a change that happens."""
+    policy, shrink = outcome.policy, outcome.shrink
+    if outcome.paced != outcome.stabilized:
+        yield "the rate policies allow no more now"
+    if outcome.bounded != outcome.paced:
+        yield f"minReplicas is {policy.min_replicas:,}, maxReplicas is {policy.max_replicas:,}"
+    if shrink is not None and shrink.why_less and outcome.desired != outcome.current:
+        yield shrink.why_less
+
+
+def pods(count: int) -> str:
+    """A number of pods in words."""
+    return "1 pod" if count == 1 else f"{count:,} pods"
+
+
+def percent(part: float, whole: float) -> str:
+    """A share in percent."""
+    return f"{part / whole:.0%}".replace("%", " %")

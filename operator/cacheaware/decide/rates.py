@@ -1,0 +1,59 @@
+"""How fast replicas may change: the HPA's rate policies.
+
+Each policy counts from the replicas at the beginning of its period: the current ones, less what we
+added and plus what we took since. Source: Kubernetes, horizontal.go, calculateScaleUpLimit.
+"""
+
+from collections.abc import Iterable
+
+from cacheaware.decide.memory import Change
+from cacheaware.decide.policy import Policy, RatePolicy, Rules
+
+
+def paced(current: int, wanted: int, policy: Policy, changes: Iterable[Change], now: float) -> int:
+    """The wanted replicas, as far as the rates allow."""
+    if wanted > current:
+        return min(wanted, highest(current, policy.scale_up, tuple(changes), now))
+    if wanted < current:
+        return max(wanted, lowest(current, policy.scale_down, tuple(changes), now))
+    return wanted
+
+
+def highest(current: int, rules: Rules, changes: tuple[Change, ...], now: float) -> int:
+    """The most replicas that growing may reach now; never fewer than the current ones."""
+    if rules.select == "Disabled":
+        return current
+    limits = [grown(began(current, changes, now, policy), policy) for policy in rules.policies]
+    return max(current, min(limits) if rules.select == "Min" else max(limits))
+
+
+def lowest(current: int, rules: Rules, changes: tuple[Change, ...], now: float) -> int:
+    """The fewest replicas that shrinking may reach now; never more than the current ones."""
+    if rules.select == "Disabled":
+        return current
+    limits = [shrunk(began(current, changes, now, policy), policy) for policy in rules.policies]
+    return min(current, max(limits) if rules.select == "Min" else min(limits))
+
+
+def began(current: int, changes: tuple[Change, ...], now: float, policy: RatePolicy) -> int:
+    """Replicas at the beginning of a policy's period."""
+    since = now - policy.period_seconds
+    return max(0, current - sum(one.after - one.before for one in changes if one.at > since))
+
+
+def grown(start: int, policy: RatePolicy) -> int:
+    """As far as a policy lets `start` replicas grow; percents are rounded up."""
+    if policy.type == "Pods":
+        return start + policy.value
+    return -(-start * (100 + policy.value) // 100)
+
+
+def shrunk(start: int, policy: RatePolicy) -> int:
+    """As far as a policy lets `start` replicas shrink; the rest is rounded down.
+
+    >>> shrunk(5, RatePolicy("Percent", 10, 60))
+    4
+    """
+    if policy.type == "Pods":
+        return max(0, start - policy.value)
+    return max(0, start * (100 - policy.value) // 100)

@@ -1,0 +1,167 @@
+"""Which pods of a fleet carry load, which are on their way, and which are lost for now."""
+
+from dataclasses import dataclass
+
+from cacheaware.decide.fleet import FleetView, Phase, PodLoad, PodView
+
+MOST = 1e15
+"""A number beyond this is a fault of its sender, whatever it counts."""
+STARTING = frozenset({Phase.LOADING, Phase.WARMING})
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """A pod's numbers as far as they are possible ones; None is unknown."""
+
+    running: float | None
+    waiting: float | None
+    usage: float | None
+    """0..1 of the fullest engine: it decides saturation."""
+    used_tokens: float | None
+    capacity_tokens: float | None
+    tokens_per_request: float | None
+    prefix_hit_ratio: float | None
+    prompt_tokens_per_s: float | None
+    ttft_p90_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Pod:
+    """A pod and its possible numbers."""
+
+    view: PodView
+    load: Load | None
+    """Of this round."""
+    stale: Load | None
+    """From before it began to time out; for growth only."""
+
+    @property
+    def growing_load(self) -> Load | None:
+        """What counts when growing."""
+        return self.load or self.stale
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Supply:
+    """A fleet's pods, each in one place, in the order of their names."""
+
+    serving: tuple[Pod, ...] = ()
+    """Ready and warm: the supply of measured load."""
+    away: tuple[Pod, ...] = ()
+    """Served, and out of the endpoints now: not ready, cordoned or draining."""
+    starting: tuple[Pod, ...] = ()
+    """Ordered, and within their deadline."""
+    overdue: tuple[Pod, ...] = ()
+    """Should have served by now."""
+    terminating: int = 0
+    missing: int = 0
+    """Ordered, and not yet created."""
+    missing_overdue: bool = False
+    """They should have been created and have served by now."""
+    surplus: int = 0
+    """More pods than ordered: a shrink is still under way."""
+
+    @property
+    def on_their_way(self) -> int:
+        """Pods that were ordered and have not served, whether or not they are late."""
+        return len(self.starting) + len(self.overdue) + self.missing
+
+    @property
+    def late(self) -> int:
+        """Pods that should have served by now."""
+        return len(self.overdue) + (self.missing if self.missing_overdue else 0)
+
+    @property
+    def live(self) -> tuple[Pod, ...]:
+        """All pods but the terminating ones."""
+        return self.serving + self.away + self.starting + self.overdue
+
+
+def supply_of(fleet: FleetView, deadline_s: float, missing_for_s: float = 0.0) -> Supply:
+    """Sort a fleet's pods.
+
+    Args:
+        fleet: The pods and what is asked of them.
+        deadline_s: From this age on a pod that has not served is overdue.
+        missing_for_s: How long there have been fewer pods than ordered.
+    """
+    live = live_pods(fleet)
+    places: dict[str, list[Pod]] = {"serving": [], "away": [], "starting": [], "overdue": []}
+    for view in sorted(live, key=lambda pod: (pod.name, pod.uid)):
+        places[place_of(view, deadline_s)].append(pod_of(view))
+    return Supply(
+        serving=tuple(places["serving"]),
+        away=tuple(places["away"]),
+        starting=tuple(places["starting"]),
+        overdue=tuple(places["overdue"]),
+        terminating=len(fleet.pods) - len(live),
+        missing=max(0, fleet.spec_replicas - len(live)),
+        missing_overdue=missing_for_s >= deadline_s,
+        surplus=max(0, len(live) - fleet.spec_replicas),
+    )
+
+
+def live_pods(fleet: FleetView) -> list[PodView]:
+    """The pods that are not terminating."""
+    return [pod for pod in fleet.pods if not pod.terminating]
+
+
+def place_of(view: PodView, deadline_s: float) -> str:
+    """Where a pod belongs; what its page says while it starts is its warm-up, not load."""
+    if view.phase in STARTING:
+        return "starting" if view.age_s < deadline_s else "overdue"
+    return "serving" if view.phase is Phase.SERVING and view.ready else "away"
+
+
+def pod_of(view: PodView) -> Pod:
+    """A pod with its numbers checked."""
+    return Pod(view, checked(view.load), checked(view.stale_load))
+
+
+def checked(load: PodLoad | None) -> Load | None:
+    """The possible numbers of a load; None when it holds nothing of use."""
+    if load is None:
+        return None
+    usage, capacity = fullest(load), within(load.capacity_tokens, MOST) or None
+    found = Load(
+        running=within(load.running, MOST),
+        waiting=within(load.waiting, MOST),
+        usage=usage,
+        used_tokens=used_tokens(load, usage, capacity),
+        capacity_tokens=capacity,
+        tokens_per_request=within(load.tokens_per_request, MOST),
+        prefix_hit_ratio=within(load.prefix_hit_ratio, 1.0),
+        prompt_tokens_per_s=within(load.prompt_tokens_per_s, MOST),
+        ttft_p90_s=within(load.ttft_p90_s, MOST),
+    )
+    return None if found.running is found.waiting is found.usage is None else found
+
+
+def within(number: float | None, most: float) -> float | None:
+    """A number from 0 to `most`; anything else, NaN too, is unknown."""
+    return number if number is not None and 0 <= number <= most else None
+
+
+def fullest(load: PodLoad) -> float | None:
+    """Pinned KV of the fullest engine: its own figure, else the pod's, else used / capacity.
+
+    A pod that tells that nothing runs and nothing waits pins nothing, whether or not its engine
+    has a gauge for it.
+    """
+    if load.usage_max is not None or load.usage is not None:
+        return max_known(within(load.usage_max, 1.0), within(load.usage, 1.0))
+    if load.used_tokens is not None and within(load.capacity_tokens, MOST):
+        return within(load.used_tokens / (load.capacity_tokens or 1.0), 1.0)
+    return 0.0 if load.running == 0 and load.waiting == 0 else None
+
+
+def max_known(*numbers: float | None) -> float | None:
+    """The highest of the known numbers."""
+    return max((number for number in numbers if number is not None), default=None)
+
+
+def used_tokens(load: PodLoad, usage: float | None, capacity: float | None) -> float | None:
+    """Pinned tokens, counted as full as the fullest engine; None without a usage or capacity."""
+    if usage is None or capacity is None:
+        return None
+    return max_known(within(load.used_tokens, capacity), usage * capacity)
