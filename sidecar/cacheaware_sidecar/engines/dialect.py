@@ -4,7 +4,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from cacheaware_sidecar.engines.exposition import Found
-from cacheaware_sidecar.engines.reader import HISTOGRAM_PARTS, Rank, Reader
+from cacheaware_sidecar.engines.histograms import PARTS
+from cacheaware_sidecar.engines.reader import Rank, Reader
 from cacheaware_sidecar.engines.signal import Signal
 
 
@@ -79,7 +80,7 @@ class Dialect:
         counted = [signal for signals in self.counters.values() for signal in signals]
         signals = [name for signal in (*self.gauges(), *counted) for name in signal.names]
         families = [name for names in self.histograms.values() for name in names]
-        parts = [name + part for name in families for part in HISTOGRAM_PARTS]
+        parts = [name + part for name in families for part in PARTS]
         return frozenset((*signals, *parts, *self.capacity_names))
 
 

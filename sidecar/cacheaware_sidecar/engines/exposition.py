@@ -109,15 +109,22 @@ def _unescape(value: bytes) -> str:
     return value.decode(errors="replace")
 
 
-def bound_of(block: bytes) -> float | None:
-    """The upper bound of a histogram's bucket; None where it has none."""
-    return _kept_bound(block) if len(block) <= _LONGEST_KEPT else _parse_bound(block)
+def bounds_of(blocks: list[bytes]) -> list[float]:
+    """The upper bounds of a histogram's buckets, from their labels.
+
+    Raises:
+        ValueError: One has none, or its labels are not well formed.
+    """
+    longest = max(map(len, blocks), default=0)
+    return list(map(_kept_bound if longest <= _LONGEST_KEPT else _parse_bound, blocks))
 
 
-def _parse_bound(block: bytes) -> float | None:
-    labels = labels_of(block)
-    bound = number_of(labels.get("le", "").encode()) if labels is not None else None
-    return bound if bound == bound else None  # noqa: PLR0124 - NaN is no bound
+def _parse_bound(block: bytes) -> float:
+    labels = labels_of(block) or {}
+    bound = number_of(labels.get("le", "").encode())
+    if bound is None or bound != bound:  # noqa: PLR0124 - NaN is no bound
+        raise ValueError("no upper bound")
+    return bound
 
 
 _kept_bound = lru_cache(maxsize=4096)(_parse_bound)

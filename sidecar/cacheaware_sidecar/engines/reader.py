@@ -1,17 +1,14 @@
 """Reads signals off the series found on a page, and keeps what could not be read."""
 
 import math
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from itertools import pairwise
 
-from cacheaware_sidecar.engines.exposition import Found, Labels, bound_of, number_of, read_series
-from cacheaware_sidecar.engines.sample import Histogram
+from cacheaware_sidecar.engines.exposition import Found, Labels, read_series
 from cacheaware_sidecar.engines.signal import Range, Series, Signal
 
 Rank = tuple[str, ...]
 """Values of the labels that tell the engines of a pod apart."""
-HISTOGRAM_PARTS = (b"_bucket", b"_sum", b"_count")
 
 
 class Reader:
@@ -100,59 +97,6 @@ class Reader:
     def largest(self, signal: Signal) -> float | None:
         """The largest of the series; None if absent or one is bad."""
         return max((value for _, value in self.series(signal) or ()), default=None)
-
-    def histogram(self, names: Iterable[bytes]) -> Histogram | None:
-        """The first of the histograms that is here, summed over its series."""
-        for name in names:
-            if any(name + part in self.found for part in HISTOGRAM_PARTS):
-                return self._histogram(name)
-        return None
-
-    def _histogram(self, name: bytes) -> Histogram | None:
-        bucket, total, count = (name + part for part in HISTOGRAM_PARTS)
-        buckets = self._buckets(bucket) if bucket in self.found else {}
-        observed, count_of = self.total(Signal((total,))), self.total(Signal((count,)))
-        if count_of is None and buckets and count not in self.found:
-            count_of = buckets.get(math.inf)
-        if buckets is None or observed is None or count_of is None:
-            return None
-        buckets.setdefault(math.inf, count_of)
-        ordered = sorted(buckets.items())
-        if any(low > high for (_, low), (_, high) in pairwise(ordered)):
-            self.problem(bucket, "the counts of the buckets fall")
-            return None
-        return Histogram(count_of, observed, tuple(ordered))
-
-    def _buckets(self, name: bytes) -> dict[float, float] | None:
-        """Observations by upper bound, summed over engines that must share their bounds."""
-        pairs = self._folded_pairs(name) if self.repeat_labels else self._pairs(name)
-        sums: defaultdict[float, float] = defaultdict(float)
-        for bound, value in pairs:
-            if bound is None or value is None or not 0 <= value < math.inf:
-                self.problem(name, f"a bucket le={bound} of {value} is not possible")
-                return None
-            sums[bound] += value
-        if len(sums) < len(pairs) and len(set(Counter(bound for bound, _ in pairs).values())) > 1:
-            self.problem(name, "the engines of the pod have different buckets")
-            return None
-        return dict(sums)
-
-    def _pairs(self, name: bytes) -> list[tuple[float | None, float | None]]:
-        """Bound and count of each line; a page is mostly buckets, so this is the short way."""
-        pairs = []
-        for rest in self.found[name]:
-            block, _, tail = rest.rpartition(b"}")
-            pairs.append((bound_of(block), number_of(tail)))
-        if any(None in pair for pair in pairs):
-            return self._folded_pairs(name)
-        return pairs
-
-    def _folded_pairs(self, name: bytes) -> list[tuple[float | None, float | None]]:
-        """The long way: repeats folded, timestamps and exemplars understood."""
-        series = self.series(Signal((name,)))
-        if series is None:
-            return [(None, None)]
-        return [(number_of(labels.get("le", "").encode()), value) for labels, value in series]
 
 
 def within(value: float, allowed: Range) -> bool:

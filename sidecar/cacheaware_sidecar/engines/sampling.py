@@ -4,6 +4,7 @@ from typing import Any
 
 from cacheaware_sidecar.engines.dialect import Capacity, Dialect
 from cacheaware_sidecar.engines.exposition import Found
+from cacheaware_sidecar.engines.histograms import histogram_of
 from cacheaware_sidecar.engines.load import Load, load_of, total_of, usage_of
 from cacheaware_sidecar.engines.reader import Reader
 from cacheaware_sidecar.engines.sample import EngineSample
@@ -25,7 +26,7 @@ def sample_of(dialect: Dialect, found: Found) -> EngineSample:
     fields: dict[str, Any] = {
         **_cache(reader, dialect, load, capacity),
         **{name: reader.total(*signals) for name, signals in dialect.counters.items()},
-        **{name: reader.histogram(family) for name, family in dialect.histograms.items()},
+        **{name: histogram_of(reader, family) for name, family in dialect.histograms.items()},
     }
     return EngineSample(
         engine=dialect.engine,
