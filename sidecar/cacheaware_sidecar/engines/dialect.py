@@ -4,9 +4,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from cacheaware_sidecar.engines.exposition import Found
-from cacheaware_sidecar.engines.histograms import PARTS
 from cacheaware_sidecar.engines.reader import Rank, Reader
-from cacheaware_sidecar.engines.signal import Signal
+from cacheaware_sidecar.engines.signal import Family, Signal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,8 +59,8 @@ class Dialect:
     counters: Mapping[str, tuple[Signal, ...]] = field(default_factory=dict)
     """Field of EngineSample -> what it is the sum of."""
     hit_ratio: Signal | None = None
-    histograms: Mapping[str, tuple[bytes, ...]] = field(default_factory=dict)
-    """Field of EngineSample -> names of the histogram, the best first."""
+    histograms: Mapping[str, tuple[Family, ...]] = field(default_factory=dict)
+    """Field of EngineSample -> histograms that tell it, the best first."""
     started: tuple[bytes, ...] = ()
     version: Callable[[Found], str | None] = no_version
 
@@ -78,12 +77,7 @@ class Dialect:
     def names(self) -> frozenset[bytes]:
         """All names of the engine's own that are read."""
         counted = [signal for signals in self.counters.values() for signal in signals]
-        signals = [name for signal in (*self.gauges(), *counted) for name in signal.names]
-        families = [name for names in self.histograms.values() for name in names]
-        parts = [name + part for name in families for part in PARTS]
-        return frozenset((*signals, *parts, *self.capacity_names))
-
-
-def names(prefix: str, *suffixes: str) -> tuple[bytes, ...]:
-    """Metric names with their common prefix."""
-    return tuple((prefix + suffix).encode() for suffix in suffixes)
+        families = [family for choice in self.histograms.values() for family in choice]
+        parts = [signal for family in families for signal in family.signals()]
+        signals = (*self.gauges(), *counted, *parts)
+        return frozenset(name for each in signals for name in each.names) | {*self.capacity_names}

@@ -11,35 +11,33 @@ from collections.abc import Iterable
 from cacheaware_sidecar.engines.exposition import bounds_of, number_of
 from cacheaware_sidecar.engines.reader import Reader
 from cacheaware_sidecar.engines.sample import Histogram
-from cacheaware_sidecar.engines.signal import Signal
+from cacheaware_sidecar.engines.signal import Family, Signal
 
-PARTS = (b"_bucket", b"_sum", b"_count")
 Buckets = dict[float, float]
 """Observations at or below each upper bound."""
 
 
-def histogram_of(reader: Reader, names: Iterable[bytes]) -> Histogram | None:
+def histogram_of(reader: Reader, families: Iterable[Family]) -> Histogram | None:
     """The first of the histograms that is on the page; None where it is not whole."""
-    for name in names:
-        if any(name + part in reader.found for part in PARTS):
-            return _histogram(reader, name)
+    for family in families:
+        if any(reader.has(signal) for signal in family.signals()):
+            return _histogram(reader, family)
     return None
 
 
-def _histogram(reader: Reader, name: bytes) -> Histogram | None:
-    bucket, total, count = (name + part for part in PARTS)
-    buckets = _buckets(reader, bucket) if bucket in reader.found else {}
-    observed, times = reader.total(Signal((total,))), reader.total(Signal((count,)))
-    if times is None and buckets and count not in reader.found:
-        times = buckets.get(math.inf)
-    if buckets is None or observed is None or times is None:
+def _histogram(reader: Reader, family: Family) -> Histogram | None:
+    buckets = _buckets(reader, family.bucket) if reader.has(family.bucket) else {}
+    total, count = reader.total(family.total), reader.total(family.count)
+    if count is None and buckets and not reader.has(family.count):
+        count = buckets.get(math.inf)
+    if buckets is None or total is None or count is None:
         return None
-    buckets.setdefault(math.inf, times)
+    buckets.setdefault(math.inf, count)
     ordered = tuple(sorted(buckets.items()))
     if not _is_cumulative(ordered):
-        reader.problem(bucket, "the counts do not rise from 0 with their bounds")
+        reader.problem(family.bucket.names[0], "the counts do not rise from 0 with their bounds")
         return None
-    return Histogram(times, observed, ordered)
+    return Histogram(count, total, ordered)
 
 
 def _is_cumulative(buckets: tuple[tuple[float, float], ...]) -> bool:
@@ -48,10 +46,11 @@ def _is_cumulative(buckets: tuple[tuple[float, float], ...]) -> bool:
     return all(map(operator.le, counts, counts[1:])) and counts[-1] < math.inf
 
 
-def _buckets(reader: Reader, name: bytes) -> Buckets | None:
+def _buckets(reader: Reader, signal: Signal) -> Buckets | None:
     """Observations by bound; None where a line is bad."""
-    buckets = None if reader.repeat_labels else _of_one_series(reader.found[name])
-    return _of_many_series(reader, name) if buckets is None else buckets
+    lines = reader.found[signal.names[0]]
+    buckets = None if reader.repeat_labels else _of_one_series(lines)
+    return _of_many_series(reader, signal) if buckets is None else buckets
 
 
 def _of_one_series(lines: list[bytes]) -> Buckets | None:
@@ -68,9 +67,9 @@ def _of_one_series(lines: list[bytes]) -> Buckets | None:
     return buckets if len(buckets) == len(lines) else None
 
 
-def _of_many_series(reader: Reader, name: bytes) -> Buckets | None:
+def _of_many_series(reader: Reader, signal: Signal) -> Buckets | None:
     """The long way: engines added, ranks that repeat folded, timestamps and exemplars read."""
-    series = reader.series(Signal((name,)))
+    series = reader.series(signal)
     if series is None:
         return None
     sums: defaultdict[float, float] = defaultdict(float)
@@ -78,9 +77,9 @@ def _of_many_series(reader: Reader, name: bytes) -> Buckets | None:
     for bound, (_, value) in zip(bounds, series, strict=True):
         sums[math.nan if bound is None else bound] += value
     if any(map(math.isnan, sums)):
-        reader.problem(name, "a line has no number le")
+        reader.problem(signal.names[0], "a line has no number le")
         return None
     if len(set(Counter(bounds).values())) > 1:
-        reader.problem(name, "the engines of the pod have different buckets")
+        reader.problem(signal.names[0], "the engines of the pod have different buckets")
         return None
     return dict(sums)

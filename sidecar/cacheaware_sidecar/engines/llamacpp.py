@@ -6,8 +6,8 @@ Prompt tokens exclude those reused from the cache, which have a counter of their
 
 from functools import partial
 
-from cacheaware_sidecar.engines.dialect import Dialect, names
-from cacheaware_sidecar.engines.signal import Signal
+from cacheaware_sidecar.engines.dialect import Dialect
+from cacheaware_sidecar.engines.signal import Signal, names
 
 _names = partial(names, "llamacpp:")
 _COMPUTED = Signal(_names("prompt_tokens_total"))

@@ -5,10 +5,11 @@
 
 from functools import partial
 
-from cacheaware_sidecar.engines.dialect import Dialect, names
-from cacheaware_sidecar.engines.signal import Signal
+from cacheaware_sidecar.engines.dialect import Dialect
+from cacheaware_sidecar.engines.signal import Signal, families, names
 
 _names = partial(names, "lmdeploy:")
+_families = partial(families, "lmdeploy:")
 
 LMDEPLOY = Dialect(
     engine="lmdeploy",
@@ -26,10 +27,10 @@ LMDEPLOY = Dialect(
     },
     hit_ratio=Signal(_names("prefix_cache_hit_rate")),
     histograms={
-        "ttft": _names("time_to_first_token_seconds"),
-        "tpot": _names("iter_token_latency", "time_per_output_token_seconds"),
-        "e2e": _names("e2e_request_latency_seconds"),
-        "queue": _names("request_queue_time_seconds"),
+        "ttft": _families("time_to_first_token_seconds"),
+        "tpot": _families("iter_token_latency", "time_per_output_token_seconds"),
+        "e2e": _families("e2e_request_latency_seconds"),
+        "queue": _families("request_queue_time_seconds"),
     },
     started=(b"process_start_time_seconds",),
 )

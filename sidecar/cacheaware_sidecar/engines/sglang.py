@@ -7,12 +7,13 @@ scheduling `priority=""` is the total. `token_usage` is already the fullest of t
 
 from functools import partial
 
-from cacheaware_sidecar.engines.dialect import Capacity, Dialect, names
+from cacheaware_sidecar.engines.dialect import Capacity, Dialect
 from cacheaware_sidecar.engines.exposition import Found
 from cacheaware_sidecar.engines.reader import Rank, Reader
-from cacheaware_sidecar.engines.signal import Signal
+from cacheaware_sidecar.engines.signal import Signal, families, names
 
 _names = partial(names, "sglang:")
+_families = partial(families, "sglang:")
 _TOTAL = ("priority", "")
 _CAPACITY = Signal(_names("max_total_num_tokens"))
 _PAGES = Signal(_names("num_pages"))
@@ -78,10 +79,10 @@ SGLANG = Dialect(
     },
     hit_ratio=_gauge("cache_hit_rate"),
     histograms={
-        "ttft": _names("time_to_first_token_seconds"),
-        "tpot": _names("inter_token_latency_seconds", "time_per_output_token_seconds"),
-        "e2e": _names("e2e_request_latency_seconds"),
-        "queue": _names("queue_time_seconds", "queue_time_s"),
+        "ttft": _families("time_to_first_token_seconds"),
+        "tpot": _families("inter_token_latency_seconds", "time_per_output_token_seconds"),
+        "e2e": _families("e2e_request_latency_seconds"),
+        "queue": _families("queue_time_seconds", "queue_time_s"),
     },
     started=(b"process_start_time_seconds",),
     version=_version,

@@ -41,3 +41,29 @@ class Signal:
             label, value = self.fallback
             series = [each for each in series if each[0].get(label) != value] or series
         return series
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """The three series of a histogram."""
+
+    bucket: Signal
+    total: Signal
+    count: Signal
+
+    def signals(self) -> tuple[Signal, ...]:
+        """All three."""
+        return self.bucket, self.total, self.count
+
+
+def names(prefix: str, *suffixes: str) -> tuple[bytes, ...]:
+    """Metric names with their common prefix."""
+    return tuple((prefix + suffix).encode() for suffix in suffixes)
+
+
+def families(prefix: str, *suffixes: str) -> tuple[Family, ...]:
+    """Histograms with the common prefix of their names."""
+    parts = ("_bucket", "_sum", "_count")
+    return tuple(
+        Family(*(Signal(names(prefix, suffix + part)) for part in parts)) for suffix in suffixes
+    )

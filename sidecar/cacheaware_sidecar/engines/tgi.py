@@ -6,11 +6,12 @@ A gauge is on the page only after it was first set. KV usage is not reported:
 
 from functools import partial
 
-from cacheaware_sidecar.engines.dialect import Capacity, Dialect, names
+from cacheaware_sidecar.engines.dialect import Capacity, Dialect
 from cacheaware_sidecar.engines.reader import Rank, Reader
-from cacheaware_sidecar.engines.signal import Signal
+from cacheaware_sidecar.engines.signal import Signal, families, names
 
 _names = partial(names, "tgi_")
+_families = partial(families, "tgi_")
 _CAPACITY = Signal(_names("batch_max_total_tokens"))
 
 
@@ -31,8 +32,8 @@ TGI = Dialect(
         "requests": (Signal(_names("request_success")), Signal(_names("request_failure"))),
     },
     histograms={
-        "tpot": _names("request_mean_time_per_token_duration"),
-        "e2e": _names("request_duration"),
-        "queue": _names("request_queue_duration"),
+        "tpot": _families("request_mean_time_per_token_duration"),
+        "e2e": _families("request_duration"),
+        "queue": _families("request_queue_duration"),
     },
 )

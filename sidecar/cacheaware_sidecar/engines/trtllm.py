@@ -2,11 +2,12 @@
 
 from functools import partial
 
-from cacheaware_sidecar.engines.dialect import Capacity, Dialect, names
+from cacheaware_sidecar.engines.dialect import Capacity, Dialect
 from cacheaware_sidecar.engines.reader import Rank, Reader
-from cacheaware_sidecar.engines.signal import Signal
+from cacheaware_sidecar.engines.signal import Signal, families, names
 
 _names = partial(names, "trtllm_")
+_families = partial(families, "trtllm_")
 _BLOCKS = Signal(_names("kv_cache_max_blocks"))
 _BLOCK_SIZE = Signal(_names("kv_cache_tokens_per_block"))
 
@@ -46,10 +47,10 @@ TRTLLM = Dialect(
     },
     hit_ratio=Signal(_names("kv_cache_hit_rate")),
     histograms={
-        "ttft": _names("time_to_first_token_seconds"),
-        "tpot": _names("time_per_output_token_seconds"),
-        "e2e": _names("e2e_request_latency_seconds"),
-        "queue": _names("request_queue_time_seconds"),
+        "ttft": _families("time_to_first_token_seconds"),
+        "tpot": _families("time_per_output_token_seconds"),
+        "e2e": _families("e2e_request_latency_seconds"),
+        "queue": _families("request_queue_time_seconds"),
     },
     started=(b"process_start_time_seconds", *_names("prompt_tokens_created")),
 )

@@ -6,9 +6,9 @@ Names over time: vLLM `vllm/engine/metrics.py` (V0), `vllm/v1/metrics/loggers.py
 from collections.abc import Callable
 from dataclasses import replace
 
-from cacheaware_sidecar.engines.dialect import Dialect, names
+from cacheaware_sidecar.engines.dialect import Dialect
 from cacheaware_sidecar.engines.exposition import Found, read_series
-from cacheaware_sidecar.engines.signal import Signal
+from cacheaware_sidecar.engines.signal import Signal, families, names
 from cacheaware_sidecar.engines.vllm_capacity import capacity_from_info
 
 
@@ -41,10 +41,12 @@ def _dialect(prefix: str, engine_labels: tuple[str, ...], counted: tuple[str, ..
         },
         hit_ratio=signal("gpu_prefix_cache_hit_rate"),
         histograms={
-            "ttft": names(prefix, "time_to_first_token_seconds"),
-            "tpot": names(prefix, "inter_token_latency_seconds", "time_per_output_token_seconds"),
-            "e2e": names(prefix, "e2e_request_latency_seconds"),
-            "queue": names(prefix, "request_queue_time_seconds"),
+            "ttft": families(prefix, "time_to_first_token_seconds"),
+            "tpot": families(
+                prefix, "inter_token_latency_seconds", "time_per_output_token_seconds"
+            ),
+            "e2e": families(prefix, "e2e_request_latency_seconds"),
+            "queue": families(prefix, "request_queue_time_seconds"),
         },
         started=(b"process_start_time_seconds", *names(prefix, "prompt_tokens_created")),
         version=_version(prefix),
