@@ -1,0 +1,414 @@
+"""One LLM engine as vLLM's scheduler runs it, without a clock: the driver says what time it is.
+
+Each iteration takes all decoding requests, then goes on with prompts that were cut, then admits
+waiting ones first come first served, within a token budget. A decoding request that finds no free
+block takes those of the newest request, which is computed anew later. Only requests to which
+something happens are touched: the others advance because a counter does.
+"""
+
+import math
+from collections import deque
+
+from cacheaware_sim.decode_batch import DecodeBatch
+from cacheaware_sim.engine_config import EngineConfig
+from cacheaware_sim.first_shapes import FirstShapes
+from cacheaware_sim.kv_pool import KvPool
+from cacheaware_sim.request import Phase, Request
+from cacheaware_sim.stats import EngineSnapshot, Stats
+
+SERIAL_BITS = 24
+
+
+class NotAdmittedError(Exception):
+    """The engine takes no requests: it is loading, or it is ending."""
+
+
+class StepResult:
+    """What the iteration that ended has brought, and how long the next one takes."""
+
+    __slots__ = ("aborted", "duration_s", "finished", "first_tokens", "preempted")
+
+    def __init__(self) -> None:
+        self.duration_s: float | None = None
+        """Seconds until `step` is to be called again; None when there is nothing to do."""
+        self.first_tokens: list[Request] = []
+        """Requests whose first token came out (again, after a preemption)."""
+        self.finished: list[Request] = []
+        self.aborted: list[Request] = []
+        """Requests that a shutdown has cut."""
+        self.preempted: list[Request] = []
+        """Requests that lost their blocks to older ones."""
+
+
+class Engine:
+    """A continuous-batching engine with a paged KV cache.
+
+    A driver calls `submit` when a request arrives and `step` when an iteration ends (or when the
+    engine was idle): `step` completes the iteration that ran, starts the next, and says how long
+    it will take. Between two calls the gauges of `snapshot` stand still, as vLLM's do.
+
+    Args:
+        config: Speed, pool and scheduler.
+        created_at: When its process started; it answers after the cold start.
+    """
+
+    def __init__(self, config: EngineConfig, created_at: float = 0.0) -> None:
+        self.config = config
+        self.ready_at = created_at + config.cold_start_s
+        self.pool = KvPool(config.num_blocks)
+        self.stats = Stats(config.max_model_len)
+        self.waiting: deque[Request] = deque()
+        self.running: dict[int, Request] = {}
+        self._prefilling: list[Request] = []
+        self._prefilled: list[Request] = []
+        self._chunks: list[tuple[int, int, int]] = []
+        self._shapes = FirstShapes(config.stalls_s)
+        self._serial = 0
+        self._executing = False
+        self._abort_at = math.inf
+        self._terminated = False
+        self._decodes = DecodeBatch(config.block_size)
+        self._last_end = created_at
+        self._gauges = (0, 0, 0)
+
+    # What a driver calls
+
+    def submit(self, request: Request, now: float) -> None:
+        """Queue a request.
+
+        Raises:
+            NotAdmittedError: The engine is loading or ending.
+            ValueError: The request is empty or longer than `max_model_len`.
+        """
+        if now < self.ready_at:
+            raise NotAdmittedError("the engine is loading")
+        if self._terminated and not self.config.termination.admits:
+            raise NotAdmittedError("the engine is shutting down")
+        if request.prompt_tokens < 1 or request.output_tokens < 1:
+            raise ValueError("a request has at least one prompt and one output token")
+        if request.prompt_tokens + request.output_tokens > self.config.max_model_len:
+            raise ValueError(
+                f"{request.prompt_tokens} prompt and {request.output_tokens} output tokens: "
+                f"at most {self.config.max_model_len} together"
+            )
+        request.arrived_at = now
+        request.phase = Phase.WAITING
+        self.waiting.append(request)
+
+    def step(self, now: float) -> StepResult:
+        """Complete the iteration that has run until `now`, and start the next one."""
+        result = StepResult()
+        if self._executing:
+            self._complete(now, result)
+        if now >= self._abort_at:
+            result.aborted = self.abort_all(now)
+        else:
+            self._start(now, result)
+        return result
+
+    def abort(self, request: Request, now: float, outcome: str = "abort") -> bool:
+        """Drop a request, whatever it is doing; False if it had ended already."""
+        if request.phase is Phase.WAITING:
+            self.waiting.remove(request)
+        elif request.phase is Phase.PREFILL or request.phase is Phase.DECODE:
+            self._drop_from_batch(request)
+        else:
+            return False
+        self._end(request, now, outcome)
+        self._publish()
+        return True
+
+    def abort_all(self, now: float) -> list[Request]:
+        """Drop everything; the requests that were cut."""
+        cut = [*self.running.values(), *self.waiting]
+        for request in cut:
+            self.abort(request, now)
+        return cut
+
+    def terminate(self, now: float) -> list[Request]:
+        """SIGTERM: act by the engine's habit; the requests that were cut at once."""
+        self._terminated = True
+        self._abort_at = now + self.config.termination.patience_s
+        return self.abort_all(now) if now >= self._abort_at else []
+
+    # What a driver reads
+
+    @property
+    def abort_at(self) -> float:
+        """When a shutdown cuts what still runs; infinity if never."""
+        return self._abort_at
+
+    @property
+    def exited(self) -> bool:
+        """Whether SIGTERM came and everything has ended."""
+        return self._terminated and not self.running and not self.waiting
+
+    def generated(self, request: Request) -> int:
+        """Output tokens of a request so far."""
+        if request.phase is Phase.DECODE:
+            return self._decodes.generated(request)
+        return request.generated
+
+    def snapshot(self) -> EngineSnapshot:
+        """All numbers; the gauges are those at the end of the last iteration."""
+        running, waiting, in_use = self._gauges
+        return EngineSnapshot(
+            running=running,
+            waiting=waiting,
+            usage=in_use / self.pool.usable,
+            counters=self.stats.counters(),
+            outcomes=dict(self.stats.outcomes),
+            histograms=self.stats.histograms(),
+        )
+
+    # The end of an iteration
+
+    def _complete(self, now: float, result: StepResult) -> None:
+        stats = self.stats
+        tokens = decodes = self._decodes.size
+        prompt_tokens = 0
+        if decodes:
+            stats.inter_token.observe(now - self._last_end, decodes)
+            for request in self._decodes.advance():
+                self._drop_from_batch(request)
+                self._name_computed(request, request.computed - 1, request.computed)
+                self._finish(request, now, result)
+        if self._prefilled:
+            for request in self._prefilled:
+                if request.phase is Phase.PREFILL:
+                    tokens += 1
+                    prompt_tokens += self._first_token(request, now, result)
+            self._prefilled.clear()
+        stats.generation_tokens += tokens
+        stats.iteration_tokens.observe(tokens + prompt_tokens)
+        stats.iterations += 1
+        self._last_end = now
+        self._executing = False
+        self._publish()
+
+    def _first_token(self, request: Request, now: float, result: StepResult) -> int:
+        prompt_tokens = 0
+        if request.first_token_at is None:
+            request.first_token_at = now
+            self.stats.first_token(request, now)
+            prompt_tokens = request.prompt_tokens
+        elif request.last_token_at is not None:
+            self.stats.inter_token.observe(now - request.last_token_at)
+        result.first_tokens.append(request)
+        request.generated += 1
+        if request.generated == request.output_tokens:
+            del self.running[request.serial]
+            self._finish(request, now, result)
+        else:
+            self._decodes.join(request)
+        return prompt_tokens
+
+    def _finish(self, request: Request, now: float, result: StepResult) -> None:
+        self._end(request, now, "stop" if request.stops else "length")
+        result.finished.append(request)
+
+    def _end(self, request: Request, now: float, outcome: str) -> None:
+        request.phase = Phase.FINISHED
+        request.outcome = outcome
+        request.finished_at = now
+        self._give_back(request)
+        self.stats.finished(request, now)
+
+    def _publish(self) -> None:
+        self._gauges = (len(self.running), len(self.waiting), self.pool.in_use)
+
+    def _drop_from_batch(self, request: Request) -> None:
+        self.running.pop(request.serial, None)
+        if request.phase is Phase.DECODE:
+            self._decodes.leave(request)
+        elif request in self._prefilling:
+            self._prefilling.remove(request)
+
+    # The start of an iteration
+
+    def _start(self, now: float, result: StepResult) -> None:
+        if self._decodes.size:
+            self._grow(result)
+        budget = self.config.max_num_batched_tokens - self._decodes.size
+        seconds = 0.0
+        if self._prefilling:
+            used, seconds = self._continue_prefills(budget, result)
+            budget -= used
+        if self.waiting and not result.preempted:
+            seconds += self._admit(budget, now)
+        if self._decodes.size or self._prefilled or self._prefilling:
+            self._executing = True
+            result.duration_s = seconds + self._base_s()
+
+    def _base_s(self) -> float:
+        """Seconds of the iteration without its prefill chunks."""
+        decodes = self._decodes
+        seconds = self.config.cost.decode_s(decodes.size, decodes.contexts)
+        if self._shapes.unmet:
+            seconds += self._shapes.stall_s(decodes.size, self._chunks)
+            self._chunks.clear()
+        return seconds
+
+    def _grow(self, result: StepResult) -> None:
+        """Give a block to each decode that begins a new one with its next token."""
+        growing = self._decodes.growing()
+        if not growing:
+            return
+        if self.pool.take(len(growing)):
+            for request in growing.values():
+                request.blocks += 1
+                self._name_decoded(request)
+            return
+        for request in list(growing.values()):
+            if request.phase is Phase.DECODE and self._take(request, 1, result):
+                self._name_decoded(request)
+
+    def _take(self, request: Request, blocks: int, result: StepResult) -> bool:
+        """Take blocks, from the newest requests if need be; False if it was itself the newest."""
+        while not self.pool.take(blocks):
+            if self._preempt_newest(result) is request:
+                return False
+        request.blocks += blocks
+        return True
+
+    def _preempt_newest(self, result: StepResult) -> Request:
+        _, victim = self.running.popitem()
+        self._drop_from_batch(victim)
+        if self.config.prefix_caching:
+            self._name_own_blocks(victim)
+        self._give_back(victim)
+        victim.phase = Phase.WAITING
+        victim.last_token_at = self._last_end
+        victim.preemptions += 1
+        self.waiting.appendleft(victim)
+        self.stats.preemptions += 1
+        result.preempted.append(victim)
+        return victim
+
+    def _continue_prefills(self, budget: int, result: StepResult) -> tuple[int, float]:
+        left, seconds = budget, 0.0
+        for request in list(self._prefilling):
+            if request.phase is not Phase.PREFILL:
+                continue
+            chunk = min(request.target - request.computed, left)
+            if not chunk:
+                break
+            blocks = self._blocks(request.computed + chunk) - request.blocks
+            if not self._take(request, blocks, result):
+                break
+            seconds += self._prefill(request, chunk)
+            left -= chunk
+        self._prefilling = [
+            request
+            for request in self._prefilling
+            if request.phase is Phase.PREFILL and request.computed < request.target
+        ]
+        return budget - left, seconds
+
+    def _admit(self, budget: int, now: float) -> float:
+        seconds = 0.0
+        while budget > 0 and self.waiting and len(self.running) < self.config.max_num_seqs:
+            request = self.waiting[0]
+            request.target = request.prompt_tokens + request.generated
+            if self._hopeless(request):
+                break
+            found = self._find(request)
+            chunk = min(request.target - found * self.config.block_size, budget)
+            if not self._fits(request, found, chunk):
+                break
+            self.waiting.popleft()
+            self._run(request, found, now)
+            blocks = self._blocks(request.computed + chunk) - found
+            self.pool.take(blocks)
+            request.blocks += blocks
+            seconds += self._prefill(request, chunk)
+            budget -= chunk
+            if request.computed < request.target:
+                self._prefilling.append(request)
+        return seconds
+
+    def _hopeless(self, request: Request) -> bool:
+        """Whether it can't fit whatever the prefix cache holds: spares most of the searching."""
+        free = self.pool.free
+        if self.config.reserve_full_prompt and isinstance(request.block_names, range):
+            # Nobody else uses its blocks, so those it finds take as much space as new ones.
+            return self._blocks(request.target) > free
+        return not free
+
+    def _find(self, request: Request) -> int:
+        """Blocks of the request in the prefix cache; its last token is always computed."""
+        if request.block_names is None or not self.config.prefix_caching:
+            return 0
+        return self.pool.find(request.block_names, (request.target - 1) // self.config.block_size)
+
+    def _fits(self, request: Request, found: int, chunk: int) -> bool:
+        size = self.config.block_size
+        tokens = request.target if self.config.reserve_full_prompt else found * size + chunk
+        blocks = self._blocks(tokens) - found
+        if found and request.block_names is not None:
+            blocks += self.pool.sleeping(request.block_names, found)
+        return blocks <= self.pool.free
+
+    def _run(self, request: Request, found: int, now: float) -> None:
+        """Move a request from the queue into the batch."""
+        self._serial += 1
+        request.serial = self._serial
+        request.phase = Phase.PREFILL
+        request.computed = request.found_tokens = found * self.config.block_size
+        request.blocks = found
+        self.running[self._serial] = request
+        if found and request.block_names is not None:
+            request.named = list(request.block_names[:found])
+            for name in request.named:
+                self.pool.share(name)
+        if request.scheduled_at is None:
+            request.scheduled_at = now
+            request.cached_tokens = min(request.computed, request.prompt_tokens)
+            if self.config.prefix_caching:
+                self.stats.prefix_cache_queries += request.prompt_tokens
+                self.stats.prefix_cache_hits += request.cached_tokens
+
+    def _prefill(self, request: Request, chunk: int) -> float:
+        """Count a chunk as computed; its seconds."""
+        start = request.computed
+        request.computed = start + chunk
+        if request.block_names is not None:
+            self._name_computed(request, start, request.computed)
+        if request.computed == request.target:
+            self._prefilled.append(request)
+        if self._shapes.unmet:
+            self._chunks.append((start, request.found_tokens, request.prompt_tokens))
+        return self.config.cost.chunk_s(start, chunk)
+
+    # Blocks and their names
+
+    def _blocks(self, tokens: int) -> int:
+        return -(-tokens // self.config.block_size)
+
+    def _name_computed(self, request: Request, start: int, end: int) -> None:
+        """Make the blocks that were filled between two positions findable."""
+        names = request.block_names
+        if names is None or not self.config.prefix_caching:
+            return
+        size = self.config.block_size
+        for index in range(start // size, min(end // size, len(names))):
+            if self.pool.name(names[index]):
+                request.named.append(names[index])
+
+    def _name_decoded(self, request: Request) -> None:
+        if request.block_names is not None:
+            end = self._decodes.computed(request)
+            self._name_computed(request, end - self.config.block_size, end)
+
+    def _name_own_blocks(self, request: Request) -> None:
+        """Let a preempted request find its own blocks again, as long as nobody takes them."""
+        if request.block_names is None:
+            start = -(request.serial << SERIAL_BITS)
+            request.block_names = range(start, start + self._blocks(self.config.max_model_len))
+            self._name_computed(request, 0, request.computed)
+
+    def _give_back(self, request: Request) -> None:
+        self.pool.give_back(request.named, request.blocks - len(request.named))
+        request.named = []
+        request.blocks = 0
+        request.computed = 0

@@ -1,0 +1,94 @@
+"""A request as the engine sees it: numbers of tokens, and the names of its blocks."""
+
+from collections.abc import Sequence
+from enum import IntEnum
+
+
+class Phase(IntEnum):
+    """Where a request is inside the engine."""
+
+    NEW = 0
+    WAITING = 1
+    PREFILL = 2
+    DECODE = 3
+    FINISHED = 4
+
+
+class Request:
+    """One request: what it asks for, and what became of it. Mutable and slotted for speed.
+
+    `block_names` are the chained hashes of its full blocks of tokens, prompt first, then output as
+    far as it is known beforehand; None means that no other request can share them. Times are
+    seconds of the driver's clock.
+    """
+
+    __slots__ = (
+        "arrived_at",
+        "block_names",
+        "blocks",
+        "cached_tokens",
+        "computed",
+        "ends_at_step",
+        "finished_at",
+        "first_token_at",
+        "found_tokens",
+        "generated",
+        "id",
+        "joined_at_step",
+        "last_token_at",
+        "max_tokens",
+        "named",
+        "outcome",
+        "output_tokens",
+        "phase",
+        "preemptions",
+        "prompt_tokens",
+        "scheduled_at",
+        "serial",
+        "stops",
+        "target",
+    )
+
+    def __init__(
+        self,
+        id: int,  # noqa: A002 - the field's name
+        prompt_tokens: int,
+        output_tokens: int,
+        *,
+        block_names: Sequence[int] | None = None,
+        max_tokens: int | None = None,
+        stops: bool = False,
+    ) -> None:
+        self.id = id
+        self.prompt_tokens = prompt_tokens
+        self.output_tokens = output_tokens
+        self.block_names = block_names
+        self.max_tokens = output_tokens if max_tokens is None else max_tokens
+        self.stops = stops
+        """Whether it ends by itself (`stop`) or at its limit (`length`)."""
+        self.phase = Phase.NEW
+        self.outcome: str | None = None
+        """stop, length, abort or error, once it has finished."""
+        self.arrived_at = 0.0
+        self.scheduled_at: float | None = None
+        self.first_token_at: float | None = None
+        self.last_token_at: float | None = None
+        self.finished_at: float | None = None
+        self.preemptions = 0
+        self.cached_tokens = 0
+        """Prompt tokens found in the prefix cache when it was first scheduled."""
+        self.found_tokens = 0
+        """Tokens found in the prefix cache when it was last scheduled."""
+        self.generated = 0
+        """Output tokens when it last joined or left the decodes: ask Engine.generated."""
+        self.target = 0
+        """Tokens to prefill: the prompt, after a preemption with the output so far."""
+        self.computed = 0
+        """Tokens of `target` found or prefilled."""
+        self.blocks = 0
+        """Blocks it holds, named or not."""
+        self.named: list[int] = []
+        """The named ones among them."""
+        self.serial = 0
+        self.joined_at_step = 0
+        self.ends_at_step = 0
