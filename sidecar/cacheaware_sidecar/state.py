@@ -10,7 +10,7 @@ both is `{"schema": 1, "phase": ..., "phase_age_s": ..., "sample_age_s": ..., "s
 """
 
 from cacheaware_sidecar.engines import Histogram, Rates
-from cacheaware_sidecar.kv_state import Geometry, kv_state
+from cacheaware_sidecar.kv_state import kv_state
 from cacheaware_sidecar.pod_state import (
     SCHEMA,
     DrainState,
@@ -29,7 +29,6 @@ from cacheaware_sidecar.state_json import (
 __all__ = [
     "SCHEMA",
     "DrainState",
-    "Geometry",
     "Histogram",
     "KvState",
     "Latency",

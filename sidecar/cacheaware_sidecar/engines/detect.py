@@ -38,9 +38,8 @@ def detect(found: Found, engine: str = AUTO) -> tuple[Dialect | None, tuple[str,
     asked = "vllm" if engine == INFERENCE_SIM.engine else engine
     dialect = next((each for each in candidates if each.engine == asked), None)
     if dialect is None:
-        return None, (
-            _unsupported(f"{engine}'s", [each for each in DIALECTS if each.engine == asked]),
-        )
+        looked_for = tuple(each for each in DIALECTS if each.engine == asked)
+        return None, (_unsupported(engine, looked_for),)
     return (INFERENCE_SIM if engine == INFERENCE_SIM.engine else dialect), ()
 
 
@@ -49,13 +48,13 @@ def _most_specific(
 ) -> tuple[Dialect | None, tuple[str, ...]]:
     """The first candidate; the generic names may stand beside an engine's own."""
     if not candidates:
-        return None, (_unsupported("a supported engine's", DIALECTS),)
+        return None, (_unsupported("a supported engine", DIALECTS),)
     first, *others = candidates
     also = sorted({each.engine for each in others if each is not GENERIC} - {first.engine})
     odd = tuple(f"also on the page and not read: names of {engine}" for engine in also)
     return (INFERENCE_SIM if first is VLLM and is_imitation(found) else first), odd
 
 
-def _unsupported(whose: str, looked_for: list[Dialect] | tuple[Dialect, ...]) -> str:
+def _unsupported(whose: str, looked_for: tuple[Dialect, ...]) -> str:
     names = ", ".join(each.running[0].names[0].decode() for each in looked_for)
-    return f"unsupported engine: none of {whose} names are on the page (such as {names})"
+    return f"UnsupportedEngine: no metric of {whose} is on the page, such as {names}"
