@@ -1,0 +1,72 @@
+"""`cacheaware-sidecar`: runs the sidecar, or waits for an empty engine from a preStop hook."""
+
+import argparse
+import asyncio
+import gc
+import logging
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from cacheaware_sidecar import settings as settings_module
+from cacheaware_sidecar.settings import Settings, SettingsError
+
+BAD_INPUT = 2
+FAILED = 1
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs a command; returns its exit code."""
+    parser = argparse.ArgumentParser(
+        prog="cacheaware-sidecar",
+        description="Watches, warms up and drains the LLM engine of its pod. Settings are"
+        " environment variables CACHEAWARE_...",
+    )
+    parser.add_argument(
+        "command",
+        nargs="?",
+        default="run",
+        choices=["run", "drain"],
+        help="run (the default): be the sidecar; drain: begin the final drain and wait, for a"
+        " preStop hook",
+    )
+    command = parser.parse_args(arguments).command
+    try:
+        settings = settings_module.load(os.environ)
+    except SettingsError as error:
+        print(error, file=sys.stderr)  # noqa: T201 - before there are settings there is no log
+        return BAD_INPUT
+    return _drain(settings) if command == "drain" else _run(settings)
+
+
+def _drain(settings: Settings) -> int:
+    from cacheaware_sidecar import wait  # noqa: PLC0415 - run needs no hook, the hook no run
+
+    return wait.main(Path(settings.shared_dir))
+
+
+def _run(settings: Settings) -> int:
+    # httpx's own command line would load click, rich and pygments: 10 MB for nothing.
+    sys.modules.setdefault("httpx._main", None)  # type: ignore[arg-type]
+    from cacheaware_sidecar import logs  # noqa: PLC0415 - only after the line above
+    from cacheaware_sidecar.app import App  # noqa: PLC0415
+
+    logs.set_up(settings.log_format)
+    log = logging.getLogger("cacheaware_sidecar")
+    for name in settings_module.unknown_variables(os.environ):
+        log.warning("%s is no setting of this sidecar and is not used", name)
+    try:
+        Path(settings.shared_dir).mkdir(parents=True, exist_ok=True)
+        app = App(settings)
+        gc.collect()
+        gc.freeze()
+        asyncio.run(app.run())
+    except OSError as error:
+        log.error("can't start: %s", error)  # noqa: TRY400 - one line says it all
+        return FAILED
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

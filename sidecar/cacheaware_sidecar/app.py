@@ -1,0 +1,172 @@
+"""The sidecar: its routes, its socket, its loops, and how it starts and stops."""
+
+import asyncio
+import json
+import logging
+import signal
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import Final
+
+from cacheaware_sidecar import drain, export, store
+from cacheaware_sidecar.drain_socket import DrainSocket, Progress
+from cacheaware_sidecar.engine_client import EngineClient
+from cacheaware_sidecar.http_server import HttpServer, Request, Response, listen
+from cacheaware_sidecar.install import install_hook
+from cacheaware_sidecar.lifecycle import Lifecycle
+from cacheaware_sidecar.pod import Pod
+from cacheaware_sidecar.settings import Settings
+from cacheaware_sidecar.state import pod_state_to_json
+from cacheaware_sidecar.watch import Watch
+
+PROBES: Final = frozenset({"/readyz", "/livez"})
+CONTROL: Final = frozenset({"/cordon", "/uncordon"})
+STUCK_S: Final = 60.0
+"""A loop that has not come round for this time, and twice the scrape's timeout, is stuck."""
+WAIT_STEP_S: Final = 0.25
+PROGRESS_S: Final = 1.0
+JSON_TYPE: Final = "application/json"
+log = logging.getLogger(__name__)
+
+
+class App:
+    """One sidecar for one engine."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        folder, boot = Path(settings.shared_dir), store.boot_id()
+        now = time.monotonic()
+        state = store.restore(folder, boot, now)
+        if state:
+            log.info("goes on as %s after a restart of the sidecar", state.phase)
+        self.pod = Pod(settings, state or Lifecycle(since=now), boot=boot)
+        self._engine = EngineClient(settings)
+        self._watch = Watch(settings, self.pod, self._engine)
+        self._http = HttpServer(self.respond, first=PROBES)
+        self._socket = DrainSocket(folder, self._final_drain)
+        self._routes: dict[str, Callable[[], Awaitable[Response]]] = {
+            "/readyz": self._readyz,
+            "/livez": self._livez,
+            "/v1/state": self._state,
+            "/metrics": self._metrics,
+            "/drain/wait": self._drain_wait,
+        }
+
+    async def run(self) -> None:
+        """Serves until SIGTERM or SIGINT.
+
+        Raises:
+            OSError: the port or the shared folder can't be used.
+        """
+        stopped = asyncio.Event()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().add_signal_handler(number, stopped.set)
+        install_hook(self._settings)
+        await self._socket.start()
+        await self._http.start(listen(self._settings.port))
+        log.info("listens on port %d, engine %s", self._settings.port, self._settings.engine_url)
+        watch = self._watch
+        loops = [
+            asyncio.create_task(watch.scrape_forever(), name="scrape loop"),
+            asyncio.create_task(watch.tick_forever(), name="tick loop"),
+            asyncio.create_task(watch.read_config_forever(), name="config loop"),
+        ]
+        for loop in loops:
+            loop.add_done_callback(_say_if_broken)
+        await stopped.wait()
+        log.info("stops")
+        for loop in loops:
+            loop.cancel()
+        await asyncio.gather(
+            self._http.stop(),
+            self._socket.stop(),
+            self._watch.stop(),
+            *loops,
+            return_exceptions=True,
+        )
+        await self._engine.close()
+
+    async def respond(self, request: Request) -> Response:
+        """Routes a request."""
+        if request.path in CONTROL:
+            if request.method != "POST":
+                return Response.text(405, "allowed: POST", ("allow", "POST"))
+            return Response.text(403, "control calls are not enabled")
+        route = self._routes.get(request.path)
+        if route is None:
+            return Response.text(404, "routes: " + " ".join(self._routes))
+        if request.method not in {"GET", "HEAD"}:
+            return Response.text(405, "allowed: GET, HEAD", ("allow", "GET, HEAD"))
+        if request == Request("HEAD", "/drain/wait"):
+            return Response.text(200, "GET begins the final drain and waits")
+        return await route()
+
+    async def _readyz(self) -> Response:
+        now = time.monotonic()
+        return Response.text(200 if self.pod.is_ready(now) else 503, self.pod.status_line(now))
+
+    async def _livez(self) -> Response:
+        now = time.monotonic()
+        limit = STUCK_S + 2 * self._settings.scrape_timeout_seconds
+        stuck = [name for name, at in self._watch.beats.items() if now - at > limit]
+        if stuck:
+            return Response.text(503, f"stuck: {', '.join(stuck)}")
+        return Response.text(200, "alive")
+
+    async def _state(self) -> Response:
+        state = pod_state_to_json(self.pod.pod_state(time.monotonic()))
+        return Response(200, json.dumps(state).encode(), JSON_TYPE)
+
+    async def _metrics(self) -> Response:
+        page = export.render(self.pod.view(time.monotonic()))
+        return Response(200, page, export.CONTENT_TYPE)
+
+    async def _drain_wait(self) -> Response:
+        """The hook of engines without Python: its deadline counts from its arrival."""
+        deadline = time.monotonic() + self._settings.drain_seconds
+        async for progress in self._wait_for_drain(lambda: deadline):
+            last = progress
+        return Response.text(200, f"{last.state}: {last.text}")
+
+    def _final_drain(self) -> AsyncIterator[Progress]:
+        """The hook over the socket: its deadline is that of the drain."""
+        fallback = time.monotonic() + self._settings.drain_seconds
+
+        def deadline() -> float:
+            final = self.pod.state.drain
+            return final.deadline if final else fallback
+
+        return self._wait_for_drain(deadline)
+
+    async def _wait_for_drain(self, deadline: Callable[[], float]) -> AsyncIterator[Progress]:
+        """Begins the final drain; tells its progress, at last how it ended."""
+        self.pod.begin_drain(time.monotonic())
+        told_at = 0.0
+        while True:
+            now = time.monotonic()
+            self.pod.tick(now)
+            progress = self._progress(deadline(), now)
+            if progress.state != drain.Outcome.WAITING or now - told_at >= PROGRESS_S:
+                told_at = now
+                yield progress
+            if progress.state != drain.Outcome.WAITING:
+                return
+            await asyncio.sleep(WAIT_STEP_S)
+
+    def _progress(self, deadline: float, now: float) -> Progress:
+        outcome = drain.outcome(self.pod.state, deadline=deadline, now=now)
+        sample = self.pod.observed.sample
+        return Progress(
+            state=outcome.value,
+            text="empty" if outcome is drain.Outcome.DONE else self.pod.observed.load_line(),
+            running=sample.running if sample else None,
+            waiting=sample.waiting if sample else None,
+            deadline_s=round(max(0.0, deadline - now), 3),
+        )
+
+
+def _say_if_broken(task: asyncio.Task[None]) -> None:
+    """A loop never ends by itself, except the one for config.json; if one does, /livez tells."""
+    if not task.cancelled() and (error := task.exception()):
+        log.error("%s broke off", task.get_name(), exc_info=error)

@@ -1,0 +1,190 @@
+"""The HTTP side of the engine: its page, its health, and the requests of the warm-up.
+
+One client for one engine. Nothing leaves the engine's own host and port: redirects elsewhere are
+refused and proxies from the environment are not used. The API key is read anew for each request,
+because Kubernetes changes the file when the Secret changes, and it is taken out of every text.
+"""
+
+import asyncio
+import json
+import ssl
+from enum import Enum, auto
+from pathlib import Path
+from typing import Any, Final
+
+import httpx
+
+from cacheaware_sidecar import fetch, store
+from cacheaware_sidecar.settings import Settings
+from cacheaware_sidecar.warmup import Answer
+
+LARGEST_PAGE: Final = 16 * 1024 * 1024
+LARGEST_ANSWER: Final = 1024 * 1024
+HEALTH_TIMEOUT_S: Final = 5.0
+WARMUP_HEADERS: Final = {"x-cacheaware-warmup": "true"}
+"""Marks our own requests in the engine's or a proxy's log."""
+KEEP_ALIVE_S: Final = 4.0
+"""Below the 5 s after which uvicorn closes an idle connection."""
+
+
+class Health(Enum):
+    """What the engine says about itself."""
+
+    WELL = auto()
+    UNWELL = auto()
+    NO_ROUTE = auto()
+    """There is no such route: a good metrics page has to do."""
+    REFUSED = auto()
+    SILENT = auto()
+
+
+class EngineClient:
+    """Asks one engine. Close it when done."""
+
+    def __init__(
+        self, settings: Settings, *, transport: httpx.AsyncBaseTransport | None = None
+    ) -> None:
+        self._settings = settings
+        self._key_file = Path(settings.api_key_file) if settings.api_key_file else None
+        self._client = httpx.AsyncClient(
+            base_url=settings.engine_url,
+            verify=_trust(settings),
+            trust_env=False,
+            transport=transport,
+            limits=httpx.Limits(max_connections=8, keepalive_expiry=KEEP_ALIVE_S),
+            headers={"user-agent": "cacheaware-sidecar", "accept-encoding": "identity"},
+        )
+
+    async def close(self) -> None:
+        """Closes its connections."""
+        await self._client.aclose()
+
+    async def page(self) -> bytes:
+        """The metrics page.
+
+        Raises:
+            FetchError: there is none; its kind says why.
+        """
+        return await fetch.fetch_page(
+            self._client,
+            self._settings.engine_url + self._settings.metrics_path,
+            timeout_s=self._settings.scrape_timeout_seconds,
+            max_bytes=LARGEST_PAGE,
+            headers=self._headers(),
+        )
+
+    async def health(self) -> Health:
+        """What GET /health says, and where there is none GET /v1/models.
+
+        401 and 403 come from a server that is up and keeps the route for itself.
+        """
+        health = _health(await self._get("/health"))
+        if health is Health.NO_ROUTE:
+            models = _health(await self._get("/v1/models"))
+            return Health.WELL if models is Health.WELL else Health.NO_ROUTE
+        return health
+
+    async def models(self) -> Any:
+        """The JSON of /v1/models, or None."""
+        answer = await self._get("/v1/models")
+        return answer.body if answer.status == 200 else None
+
+    async def ask(self, path: str, body: dict[str, Any], timeout_s: float) -> Answer:
+        """Posts a warm-up request."""
+        return await self._request("POST", path, timeout_s, payload=body, headers=WARMUP_HEADERS)
+
+    async def _get(self, path: str) -> Answer:
+        return await self._request("GET", path, HEALTH_TIMEOUT_S)
+
+    async def _request(
+        self, method: str, path: str, timeout_s: float, *, payload: Any = None, headers: Any = None
+    ) -> Answer:
+        headers = {**self._headers(), **(headers or {})}
+        try:
+            async with (
+                asyncio.timeout(timeout_s),
+                self._client.stream(
+                    method, path, json=payload, headers=headers, timeout=timeout_s
+                ) as response,
+            ):
+                return Answer(response.status_code, self._clean(await _small_json(response)))
+        except (TimeoutError, httpx.TimeoutException):
+            return Answer(None, error=f"no answer within {timeout_s:.0f} s")
+        except httpx.ConnectError as error:
+            return Answer(None, error="refused" if is_refusal(error) else "no connection")
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            return Answer(None, error=f"broken answer ({type(error).__name__})")
+
+    def _headers(self) -> dict[str, str]:
+        key = self._key()
+        return {"authorization": f"Bearer {key}"} if key else {}
+
+    def _key(self) -> str:
+        return read_token(self._key_file) or ""
+
+    def _clean(self, body: Any) -> Any:
+        """The answer without the key, which some servers repeat in their messages."""
+        key = self._key()
+        if not key or not isinstance(body, dict):
+            return body
+        return json.loads(json.dumps(body).replace(json.dumps(key)[1:-1], "***"))
+
+
+def read_token(path: Path | None) -> str | None:
+    """The token in a file; None where there is none or it can't go into a header."""
+    if path is None:
+        return None
+    try:
+        token = store.read_small(path).decode("ascii").strip()
+    except (OSError, ValueError):
+        return None
+    return token if token.isprintable() and token else None
+
+
+def is_refusal(error: BaseException) -> bool:
+    """Whether the port is closed, however deep the libraries have wrapped that."""
+    seen: BaseException | None = error
+    while seen is not None:
+        if isinstance(seen, ConnectionRefusedError):
+            return True
+        if isinstance(seen, BaseExceptionGroup):
+            return any(map(is_refusal, seen.exceptions))
+        seen = seen.__cause__ or seen.__context__
+    return False
+
+
+def _health(answer: Answer) -> Health:
+    match answer.status:
+        case None:
+            return Health.REFUSED if answer.error == "refused" else Health.SILENT
+        case 404 | 405 | 501:
+            return Health.NO_ROUTE
+        case 401 | 403:
+            return Health.WELL
+        case status if 300 <= status < 400:
+            return Health.NO_ROUTE
+        case status if status >= 500:
+            return Health.UNWELL
+        case status:
+            return Health.WELL if status < 300 else Health.SILENT
+
+
+async def _small_json(response: httpx.Response) -> Any:
+    data = b""
+    async for part in response.aiter_raw():
+        data += part
+        if len(data) > LARGEST_ANSWER:
+            return None
+    try:
+        return json.loads(data)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _trust(settings: Settings) -> ssl.SSLContext | bool:
+    """Plain HTTP needs no authorities: loading them costs memory."""
+    if settings.ca_file:
+        return ssl.create_default_context(cafile=settings.ca_file)
+    if settings.engine_url.startswith("https:"):
+        return True
+    return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)

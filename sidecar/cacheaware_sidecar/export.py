@@ -1,0 +1,113 @@
+"""The sidecar's own Prometheus page: five KV names without a prefix, all else `cacheaware_`.
+
+What is unknown has no series; there is no `python_` or `process_` series.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
+from prometheus_client.registry import Collector
+
+from cacheaware_sidecar.lifecycle import Phase
+from cacheaware_sidecar.state import PodState
+
+CONTENT_TYPE: Final = CONTENT_TYPE_PLAIN_0_0_4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class View:
+    """All that the page shows."""
+
+    state: PodState
+    fresh: bool
+    """Whether the newest page of the engine is young enough to speak of now."""
+    scrape_errors: Mapping[str, int] = field(default_factory=dict)
+    """By kind."""
+    engine_restarts: int = 0
+    drain_s: float | None = None
+    drain_cut: float | None = None
+    """Requests that still ran or waited at a drain's deadline; None without a drain that ended."""
+    config_loaded: bool | None = None
+    """None where no configuration is asked for."""
+
+
+class _Page(Collector):
+    def __init__(self, view: View) -> None:
+        self._view = view
+
+    def collect(self) -> Iterator[Metric]:
+        yield from _load(self._view.state, fresh=self._view.fresh)
+        yield from _pod(self._view.state)
+        yield from _history(self._view)
+
+
+def render(view: View) -> bytes:
+    """The page."""
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(_Page(view))
+    return generate_latest(registry)
+
+
+def _gauge(name: str, text: str, value: float | None) -> Iterator[Metric]:
+    if value is not None:
+        yield GaugeMetricFamily(name, text, value=float(value))
+
+
+def _load(state: PodState, *, fresh: bool) -> Iterator[Metric]:
+    """What the engine carries, as long as that is known."""
+    kv = state.kv
+    yield from _gauge("kv_page_bytes", "One block of one layer on one rank.", kv.page_bytes)
+    if not fresh:
+        return
+    yield from _gauge("kv_cache_used_bytes", "KV cache in use, whole pod.", kv.used_bytes)
+    yield from _gauge("kv_cache_capacity_bytes", "KV cache, whole pod.", kv.capacity_bytes)
+    yield from _gauge("pending_requests", "Requests that wait.", state.waiting)
+    yield from _gauge("running_requests", "Requests being executed.", state.running)
+    yield from _gauge("cacheaware_kv_usage_ratio", "KV cache in use, 0 to 1.", kv.usage)
+    yield from _gauge("cacheaware_kv_usage_max_ratio", "Of the fullest engine.", kv.usage_max)
+    yield from _gauge("cacheaware_kv_used_tokens", "Tokens in use.", kv.used_tokens)
+    yield from _gauge("cacheaware_kv_capacity_tokens", "Tokens that fit.", kv.capacity_tokens)
+
+
+def _pod(state: PodState) -> Iterator[Metric]:
+    phases = GaugeMetricFamily("cacheaware_phase", "1 for the phase of the pod.", labels=["phase"])
+    for phase in Phase:
+        phases.add_metric([phase.value], float(phase == state.phase))
+    yield phases
+    yield from _gauge("cacheaware_phase_age_seconds", "Age of the phase.", state.phase_age_s)
+    yield from _gauge(
+        "cacheaware_sample_age_seconds", "Age of the newest good page.", state.sample_age_s
+    )
+    yield from _gauge("cacheaware_problems", "Problems in /v1/state.", len(state.problems))
+    labels = {"engine": state.engine or "", "engine_version": state.version or ""}
+    info = GaugeMetricFamily("cacheaware_info", "What runs here.", labels=list(labels))
+    info.add_metric(list(labels.values()), 1.0)
+    yield info
+
+
+def _history(view: View) -> Iterator[Metric]:
+    errors = CounterMetricFamily(
+        "cacheaware_scrape_errors", "Looks at the engine's page that failed.", labels=["kind"]
+    )
+    for kind, count in sorted(view.scrape_errors.items()):
+        errors.add_metric([kind], float(count))
+    yield errors
+    good = float(view.state.sample_seq or 0)
+    yield CounterMetricFamily("cacheaware_scrapes", "Good looks at the engine's page.", value=good)
+    restarts = float(view.engine_restarts)
+    yield CounterMetricFamily("cacheaware_engine_restarts", "Engines lost.", value=restarts)
+    warmup_s = view.state.warmup.duration_s
+    yield from _gauge("cacheaware_warmup_duration_seconds", "Length of warm-up.", warmup_s)
+    yield from _gauge("cacheaware_drain_duration_seconds", "Length of drain.", view.drain_s)
+    yield from _gauge("cacheaware_drain_cut_requests", "Cut at its deadline.", view.drain_cut)
+    verdict = view.state.warmup.verdict
+    if verdict is not None:
+        family = GaugeMetricFamily("cacheaware_warmup_verdict", "How it ended.", labels=["verdict"])
+        family.add_metric([verdict], 1.0)
+        yield family
+    loaded = None if view.config_loaded is None else float(view.config_loaded)
+    yield from _gauge("cacheaware_config_loaded", "Whether config.json was read.", loaded)

@@ -1,0 +1,271 @@
+"""A small HTTP/1.1 server on h11: light in memory, and hard to keep busy.
+
+Connections, headers, bodies and times are capped, each with a defined outcome. When all
+connections are taken, the one that has been waiting longest for a request gives way, so that a
+kubelet's probe gets in whatever else is connected; probes are answered without waiting for any
+other request. No decision rests on the address of a peer.
+"""
+
+import asyncio
+import socket
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Final
+
+import h11
+
+TEXT: Final = "text/plain; charset=utf-8"
+REASONS: Final = {
+    200: b"OK",
+    400: b"Bad Request",
+    403: b"Forbidden",
+    404: b"Not Found",
+    405: b"Method Not Allowed",
+    408: b"Request Timeout",
+    413: b"Content Too Large",
+    431: b"Request Header Fields Too Large",
+    500: b"Internal Server Error",
+    501: b"Not Implemented",
+    503: b"Service Unavailable",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A request without its body: no route needs one."""
+
+    method: str
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """An answer; a text gets its line end."""
+
+    status: int
+    body: bytes
+    content_type: str = TEXT
+    headers: tuple[tuple[str, str], ...] = ()
+
+    @classmethod
+    def text(cls, status: int, line: str, *headers: tuple[str, str]) -> "Response":
+        """One line of text."""
+        return cls(status, f"{line}\n".encode(), headers=headers)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What one peer, and all peers together, may take."""
+
+    connections: int = 64
+    busy: int = 24
+    """Requests in work at the same time, probes not counted."""
+    header_bytes: int = 16384
+    body_bytes: int = 65536
+    request_s: float = 5.0
+    """From the first byte of a request to its last, and for a new connection to its first."""
+    idle_s: float = 75.0
+    """Between two requests on one connection."""
+    send_s: float = 5.0
+    """Until the peer has taken the answer."""
+
+
+Handler = Callable[[Request], Awaitable[Response]]
+
+
+class _Refusal(Exception):  # noqa: N818 - not an error: the answer to one
+    """An answer that ends the connection."""
+
+    def __init__(self, status: int, line: str) -> None:
+        super().__init__(line)
+        self.response = Response.text(status, line)
+
+
+@dataclass(eq=False)
+class _Peer:
+    """One connection."""
+
+    reader: asyncio.StreamReader
+    writer: asyncio.StreamWriter
+    protocol: h11.Connection
+    task: asyncio.Task[None]
+    waits_since: float | None = field(default=None)
+    """Since when it has owed a request; None while one is answered."""
+
+
+def listen(port: int) -> socket.socket:
+    """A listening socket for IPv6 and IPv4, or IPv4 alone where there is no IPv6.
+
+    Raises:
+        OSError: the port is taken or may not be used.
+    """
+    try:
+        return socket.create_server(
+            ("::", port), family=socket.AF_INET6, dualstack_ipv6=True, backlog=128
+        )
+    except (OSError, ValueError):
+        return socket.create_server(("0.0.0.0", port), backlog=128)  # noqa: S104 - a pod's port
+
+
+class HttpServer:
+    """Serves one handler; paths in `first` are answered even when the rest is busy."""
+
+    def __init__(
+        self, handler: Handler, *, first: frozenset[str], limits: Limits | None = None
+    ) -> None:
+        self._handler = handler
+        self._first = first
+        self._limits = limits or Limits()
+        self._peers: set[_Peer] = set()
+        self._busy = 0
+        self._server: asyncio.Server | None = None
+
+    async def start(self, sock: socket.socket) -> None:
+        """Begins to accept connections."""
+        self._server = await asyncio.start_server(
+            self._connected, sock=sock, limit=self._limits.header_bytes
+        )
+
+    async def stop(self) -> None:
+        """Closes the port and all connections at once."""
+        if self._server:
+            self._server.close()
+        tasks = [peer.task for peer in self._peers]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        protocol = h11.Connection(h11.SERVER, max_incomplete_event_size=self._limits.header_bytes)
+        task = asyncio.current_task()
+        assert task is not None  # noqa: S101 - a callback of asyncio's server is always a task
+        peer = _Peer(reader, writer, protocol, task)
+        self._make_room()
+        self._peers.add(peer)
+        try:
+            await self._converse(peer)
+        except (OSError, TimeoutError, h11.RemoteProtocolError, h11.LocalProtocolError):
+            pass
+        except asyncio.CancelledError:
+            pass  # the connection is closed below; nobody waits for this task
+        finally:
+            self._peers.discard(peer)
+            writer.transport.abort()
+
+    def _make_room(self) -> None:
+        if len(self._peers) < self._limits.connections:
+            return
+        waiting = [peer for peer in self._peers if peer.waits_since is not None]
+        if waiting:
+            oldest = min(waiting, key=lambda peer: peer.waits_since or 0.0)
+            self._peers.discard(oldest)
+            oldest.task.cancel()
+
+    async def _converse(self, peer: _Peer) -> None:
+        wait_s = self._limits.request_s
+        while True:
+            peer.waits_since = asyncio.get_running_loop().time()
+            try:
+                request = await self._read(peer, wait_s)
+            except _Refusal as refusal:
+                await self._answer(peer, None, refusal.response, close=True)
+                return
+            peer.waits_since = None
+            if request is None:
+                return
+            await self._answer(peer, request, await self._respond(request))
+            if peer.protocol.our_state is not h11.DONE:
+                return
+            peer.protocol.start_next_cycle()
+            wait_s = self._limits.idle_s
+
+    async def _read(self, peer: _Peer, wait_s: float) -> Request | None:
+        """The next request, its body read and dropped; None when the peer has gone or is idle."""
+        head: h11.Request | None = None
+        size = 0
+        try:
+            async with asyncio.timeout(wait_s) as timer:
+                while True:
+                    event = await self._next_event(peer, timer)
+                    match event:
+                        case h11.Request():
+                            head = event
+                        case h11.Data():
+                            size += len(event.data)
+                            if size > self._limits.body_bytes:
+                                raise _Refusal(413, "the body is too large")
+                        case h11.EndOfMessage() if head:
+                            return Request(head.method.decode(), _path(head.target))
+                        case _:
+                            return None
+        except TimeoutError:
+            if head or peer.protocol.trailing_data[0]:
+                raise _Refusal(408, "the request took too long") from None
+            return None
+
+    async def _next_event(self, peer: _Peer, timer: asyncio.Timeout) -> object:
+        while True:
+            try:
+                event = peer.protocol.next_event()
+            except h11.RemoteProtocolError as error:
+                status = error.error_status_hint
+                raise _Refusal(status if status in REASONS else 400, "bad request") from None
+            if event is not h11.NEED_DATA:
+                return event
+            if peer.protocol.they_are_waiting_for_100_continue:
+                raise _Refusal(413, "no route takes a body")
+            fresh = not peer.protocol.trailing_data[0]
+            data = await peer.reader.read(16384)
+            if fresh and peer.protocol.their_state is h11.IDLE:
+                timer.reschedule(asyncio.get_running_loop().time() + self._limits.request_s)
+            peer.protocol.receive_data(data)
+
+    async def _respond(self, request: Request) -> Response:
+        if request.path in self._first:
+            return await self._handler(request)
+        if self._busy >= self._limits.busy:
+            return Response.text(503, "too many requests at once", ("retry-after", "1"))
+        self._busy += 1
+        try:
+            return await self._handler(request)
+        finally:
+            self._busy -= 1
+
+    async def _answer(
+        self, peer: _Peer, request: Request | None, response: Response, *, close: bool = False
+    ) -> None:
+        if peer.protocol.our_state not in {h11.IDLE, h11.SEND_RESPONSE}:
+            return
+        headers = [
+            ("content-type", response.content_type),
+            ("content-length", str(len(response.body))),
+            *response.headers,
+        ]
+        if close:
+            headers.append(("connection", "close"))
+        head = h11.Response(
+            status_code=response.status, headers=headers, reason=REASONS.get(response.status, b"")
+        )
+        data = peer.protocol.send(head) or b""
+        if request is None or request.method != "HEAD":
+            data += peer.protocol.send(h11.Data(data=response.body)) or b""
+        data += peer.protocol.send(h11.EndOfMessage()) or b""
+        peer.writer.write(data)
+        async with asyncio.timeout(self._limits.send_s):
+            await peer.writer.drain()
+        if close:
+            await self._linger(peer)
+
+    async def _linger(self, peer: _Peer) -> None:
+        """Lets the peer read a last answer: an abort with unread data would discard it."""
+        with suppress(OSError, TimeoutError):
+            if peer.writer.can_write_eof():
+                peer.writer.write_eof()
+            async with asyncio.timeout(1.0):
+                while await peer.reader.read(65536):
+                    pass
+
+
+def _path(target: bytes) -> str:
+    return target.partition(b"?")[0].decode("ascii", "replace")

@@ -1,0 +1,252 @@
+"""What is known of this pod, and the one place where it changes: the state behind every route.
+
+No loop and no network: the shells around it hand in what they saw, with the time.
+"""
+
+import logging
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from cacheaware_sidecar import drain, store
+from cacheaware_sidecar.engines import EngineSample
+from cacheaware_sidecar.export import View
+from cacheaware_sidecar.geometry import Geometries
+from cacheaware_sidecar.lifecycle import (
+    DrainBegun,
+    Emptied,
+    Event,
+    Lifecycle,
+    Phase,
+    Refused,
+    Scraped,
+    Silent,
+    Tick,
+    Verdict,
+    WarmupEnded,
+    advance,
+    is_ready,
+)
+from cacheaware_sidecar.observed import Observed
+from cacheaware_sidecar.problems import ProblemLog
+from cacheaware_sidecar.settings import Settings
+from cacheaware_sidecar.state import DrainState, Latency, PodState, WarmupState, kv_state
+from cacheaware_sidecar.warmup import Result
+
+RESTART_NOTED_S: Final = 600.0
+"""So long a restart of the engine is among the problems."""
+REFUSED: Final = "refused"
+"""The kind of failure that says: nobody listens."""
+log = logging.getLogger(__name__)
+
+
+class Pod:
+    """The pod's phase, what its engine shows, and what goes wrong."""
+
+    def __init__(self, settings: Settings, state: Lifecycle, *, boot: str) -> None:
+        self.settings = settings
+        self.state = state
+        self.observed = Observed()
+        self.geometries = Geometries(settings)
+        self.config_problem: str | None = None
+        self.warmup_step = self.warmup_steps = 0
+        self.warmup_s: float | None = None
+        self.drain_s: float | None = None
+        self.drain_cut: float | None = None
+        """Requests that were left at the drain's deadline."""
+        self._boot = boot
+        self._warmup_problems: tuple[str, ...] = ()
+        self._save_problem: str | None = None
+        self._restarted_at: float | None = None
+        self._problem_log = ProblemLog()
+        self._save()
+
+    @property
+    def phase(self) -> Phase:
+        """Where the pod stands."""
+        return self.state.phase
+
+    def apply(self, event: Event, now: float) -> None:
+        """Takes an event into the phases; says and saves what changed."""
+        before, self.state = self.state, advance(self.state, event, now)
+        replaced = self.state.engine != before.engine and not before.gone
+        if replaced or self.state.gone > before.gone:
+            self._engine_lost(before, now)
+        if self.state.phase != before.phase:
+            self._phase_changed(before, now)
+        if _is_cut(self.state) > _is_cut(before):
+            self.drain_cut = self.observed.load()
+            log.warning("the drain's deadline has come: %s", self.observed.load_line())
+        if _lasting(self.state) != _lasting(before):
+            self._save()
+
+    def scraped(self, sample: EngineSample, now: float) -> None:
+        """Takes a page; one without an engine's names is none."""
+        if sample.engine is None:
+            text = "; ".join(sample.problems) or "no engine's names are on the page"
+            self.scrape_failed("unsupported", text, now)
+            return
+        self.apply(Scraped(sample.started_at), now)
+        self.observed.good(sample, now)
+
+    def scrape_failed(self, kind: str, text: str, now: float) -> None:
+        """Takes a look that brought no page; only a closed port says something of the engine."""
+        self.observed.failed(kind, text, now)
+        self.apply(Refused() if kind == REFUSED else Silent(), now)
+
+    def warmed(self, engine: int, result: Result, seconds: float | None, now: float) -> None:
+        """Takes the end of a warm-up of the engine with this number."""
+        if self.state.engine == engine and self.phase is Phase.WARMING:
+            self._warmup_problems = result.problems
+            self.warmup_s = seconds
+            log.info("warm-up of engine %d: %s after %.1f s", engine, result.verdict, seconds or 0)
+        self.apply(WarmupEnded(engine, result.verdict), now)
+
+    def begin_drain(self, now: float) -> None:
+        """Begins the final drain, if none has begun."""
+        settings = self.settings
+        event = DrainBegun(seconds=settings.drain_seconds, grace=settings.grace_seconds)
+        self.apply(event, now)
+
+    def tick(self, now: float) -> None:
+        """Lets time pass: ends drains, says what is new."""
+        floor = self.settings.drain_floor_seconds
+        empty = drain.is_empty(self.state, self.observed.quiet, floor_s=floor, now=now)
+        if empty and self.phase is Phase.DRAINING:
+            self.apply(Emptied(), now)
+        self.apply(Tick(), now)
+        for line in self._problem_log.update(self.problems(now), now):
+            log.warning("%s", line)
+
+    def is_ready(self, now: float) -> bool:
+        """Whether the pod may get requests."""
+        return is_ready(self.state, now)
+
+    def status_line(self, now: float) -> str:
+        """The phase and, where it is not serving, why: one line."""
+        age = f"{self.phase} for {max(0.0, now - self.state.since):.0f} s"
+        match self.phase:
+            case Phase.LOADING:
+                return f"{age}: {self.observed.problem or 'the engine is not healthy yet'}"
+            case Phase.WARMING if self.state.verdict is Verdict.FAILED:
+                return f"{age}: {'; '.join(self._warmup_problems)}"
+            case Phase.WARMING:
+                return f"{age}: {self.warmup_step} of {self.warmup_steps} steps done"
+            case Phase.CORDONED:
+                return f"{age} by {self.state.cordoned_by}"
+            case Phase.DRAINING:
+                return f"{age}: {self.observed.load_line()}"
+            case _:
+                return age
+
+    def problems(self, now: float) -> tuple[str, ...]:
+        """What a person should know, one line each."""
+        sample = self.observed.sample or EngineSample()
+        awaited = self.phase is Phase.LOADING and self.state.refused > 0
+        scrape = None if awaited else self.observed.problem
+        restarted = self._restarted_at is not None and now - self._restarted_at < RESTART_NOTED_S
+        lines = (
+            scrape and f"metrics page: {scrape}",
+            *sample.problems,
+            self.config_problem and f"config.json: {self.config_problem}",
+            *self.geometries.problems,
+            *self._warmup_problems,
+            self._save_problem,
+            "the engine was replaced within the last 10 minutes" if restarted else None,
+            "the drain's deadline came before the pod was empty" if _is_cut(self.state) else None,
+        )
+        return tuple(line for line in lines if line)
+
+    def pod_state(self, now: float) -> PodState:
+        """What `GET /v1/state` tells."""
+        sample = self.observed.sample or EngineSample()
+        age = self.observed.age(now)
+        kv = kv_state(sample, self.geometries.of(sample))
+        return PodState(
+            phase=self.phase.value,
+            phase_age_s=round(now - self.state.since, 3),
+            sample_age_s=None if age is None else round(age, 3),
+            sample_seq=self.observed.count or None,
+            engine=sample.engine,
+            version=sample.version,
+            models=sample.models,
+            running=sample.running,
+            waiting=sample.waiting,
+            kv=kv,
+            rates=self.observed.rates(now),
+            latency=Latency(ttft_s=sample.ttft, tpot_s=sample.tpot, e2e_s=sample.e2e),
+            warmup=self._warmup_state(),
+            drain=self._drain_state(now),
+            problems=self.problems(now),
+        )
+
+    def view(self, now: float) -> View:
+        """What `GET /metrics` tells."""
+        settings = self.settings
+        wanted = settings.config_file or settings.config_url
+        return View(
+            state=self.pod_state(now),
+            fresh=self.observed.is_fresh(settings.scrape_interval_seconds, now),
+            scrape_errors=self.observed.errors,
+            engine_restarts=self.state.engine - 1,
+            drain_s=self.drain_s,
+            drain_cut=self.drain_cut,
+            config_loaded=self.geometries.config is not None if wanted else None,
+        )
+
+    def _warmup_state(self) -> WarmupState:
+        verdict = self.state.verdict
+        return WarmupState(
+            step=self.warmup_step,
+            steps=self.warmup_steps,
+            verdict=None if verdict is None else verdict.value,
+            duration_s=None if self.warmup_s is None else round(self.warmup_s, 3),
+        )
+
+    def _drain_state(self, now: float) -> DrainState:
+        final = self.state.drain
+        sample = self.observed.sample if final else None
+        return DrainState(
+            deadline_s=max(0.0, round(final.deadline - now, 3)) if final else None,
+            running=sample.running if sample else None,
+            waiting=sample.waiting if sample else None,
+            cordoned_by=self.state.cordoned_by,
+        )
+
+    def _engine_lost(self, before: Lifecycle, now: float) -> None:
+        how = "died" if self.state.gone > before.gone else "was replaced"
+        log.warning("the engine %s while the pod was %s", how, before.phase)
+        self._restarted_at = now
+        self.observed.forget_engine()
+
+    def _phase_changed(self, before: Lifecycle, now: float) -> None:
+        seconds = now - before.since
+        log.info("phase %s, was %s for %.1f s", self.phase, before.phase, seconds)
+        if before.phase is Phase.DRAINING and self.phase is Phase.DRAINED:
+            self.drain_s = seconds
+            self.drain_cut = self.drain_cut or 0.0
+        if self.phase is Phase.LOADING:
+            self.warmup_step = self.warmup_steps = 0
+            self.warmup_s = None
+            self._warmup_problems = ()
+        if self.phase is Phase.SERVING:
+            self.observed.forget_window()
+        if self.phase is Phase.DRAINING:
+            self.drain_s = self.drain_cut = None
+
+    def _save(self) -> None:
+        try:
+            store.save(Path(self.settings.shared_dir), self.state, self._boot)
+        except OSError as error:
+            self._save_problem = f"the phase can't be saved: {error.strerror}"
+        else:
+            self._save_problem = None
+
+
+def _is_cut(state: Lifecycle) -> bool:
+    return state.drain is not None and state.drain.cut
+
+
+def _lasting(state: Lifecycle) -> Lifecycle:
+    """What is worth saving: all but the rows of bad news."""
+    return replace(state, refused=0, unhealthy=0)

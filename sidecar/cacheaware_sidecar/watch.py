@@ -1,0 +1,203 @@
+"""The loops that look: at the engine's page and health, at the clock, and at config.json."""
+
+import asyncio
+import logging
+import random
+import time
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+import httpx
+
+from cacheaware_sidecar import model_config, warmup
+from cacheaware_sidecar.engine_client import EngineClient, Health, is_refusal
+from cacheaware_sidecar.engines import scan
+from cacheaware_sidecar.fetch import FetchError, FetchFailure
+from cacheaware_sidecar.lifecycle import Healthy, Phase, Refused, Silent, Unhealthy, Verdict
+from cacheaware_sidecar.pod import REFUSED, Pod
+from cacheaware_sidecar.settings import Settings
+
+TICK_S: Final = 0.5
+HEALTH_S: Final = 5.0
+"""Between two looks at the health of an engine that serves."""
+GENERATES: Final = {"sglang"}
+"""Its /health generates a token."""
+SHEDS: Final = {"tgi"}
+"""Its /health says 503 under load, which is no sign of death."""
+DRAIN_INTERVAL_S: Final = 1.0
+log = logging.getLogger(__name__)
+Clock = Callable[[], float]
+Sleep = Callable[[float], Awaitable[None]]
+
+
+class Watch:
+    """Looks at one engine and tells the pod."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        pod: Pod,
+        engine: EngineClient,
+        *,
+        clock: Clock = time.monotonic,
+        sleep: Sleep = asyncio.sleep,
+    ) -> None:
+        self._settings = settings
+        self._pod = pod
+        self._engine = engine
+        self._clock = clock
+        self._sleep = sleep
+        self._health_at: float | None = None
+        self._warmup: tuple[int, asyncio.Task[None]] | None = None
+        self.beats = dict.fromkeys(("scrape", "tick"), clock())
+        """When each loop came round last."""
+
+    async def scrape_forever(self) -> None:
+        """Looks once an interval. A slow look makes the next ones fall out, none pile up."""
+        due = self._clock()
+        while True:
+            try:
+                await self.look()
+            except Exception as error:  # one bad page must not end the loop
+                log.debug("look failed", exc_info=True)
+                text = f"our own fault: {type(error).__name__}: {error}"
+                self._pod.scrape_failed("fault", text, self._clock())
+            self.beats["scrape"] = now = self._clock()
+            interval = self._settings.scrape_interval_seconds
+            if self._pod.phase is Phase.DRAINING:
+                interval = min(interval, DRAIN_INTERVAL_S)
+            due += interval * max(1.0, (now - due) // interval + 1.0)
+            await self._sleep(due - now)
+
+    async def look(self) -> None:
+        """Reads the page, asks for health where that is due, starts and ends the warm-up."""
+        await self._scrape()
+        if self._health_is_due():
+            self._health_at = self._clock()
+            self._tell_health(await self._engine.health())
+        self._keep_warmup()
+
+    async def _scrape(self) -> None:
+        try:
+            page = await self._engine.page()
+        except FetchError as error:
+            kind = error.kind.value.replace(" ", "_")
+            if error.kind is FetchFailure.REFUSED:
+                kind = REFUSED if is_refusal(error) else "unreachable"
+            self._pod.scrape_failed(kind, str(error), self._clock())
+        else:
+            self._pod.scraped(scan(page, self._settings.engine_type), self._clock())
+
+    def _health_is_due(self) -> bool:
+        """Each time while it decides; else now and then, where asking is harmless and tells."""
+        pod = self._pod
+        if pod.phase in {Phase.LOADING, Phase.WARMING} or pod.state.gone:
+            return True
+        sample = pod.observed.sample
+        if pod.state.drain or sample is None or sample.engine in GENERATES | SHEDS:
+            return False
+        return self._health_at is None or self._clock() - self._health_at >= HEALTH_S
+
+    def _tell_health(self, health: Health) -> None:
+        now, pod = self._clock(), self._pod
+        match health:
+            case Health.WELL:
+                pod.apply(Healthy(), now)
+            case Health.NO_ROUTE if pod.observed.sample and not pod.observed.problem:
+                pod.apply(Healthy(), now)
+            case Health.UNWELL:
+                pod.apply(Unhealthy(), now)
+            case Health.REFUSED if pod.observed.problem is None:
+                pod.apply(Refused(), now)  # the page was still there: it has just gone
+            case _:
+                pod.apply(Silent(), now)
+
+    def _keep_warmup(self) -> None:
+        """One warm-up for each engine, from the moment it is healthy."""
+        state = self._pod.state
+        if self._warmup and (state.phase is not Phase.WARMING or self._warmup[0] != state.engine):
+            self._warmup[1].cancel()
+            self._warmup = None
+        if self._warmup is None and state.phase is Phase.WARMING and state.verdict is None:
+            task = asyncio.create_task(self._warm_up(state.engine), name="warmup")
+            self._warmup = (state.engine, task)
+
+    async def stop(self) -> None:
+        """Ends a warm-up under way."""
+        if self._warmup:
+            self._warmup[1].cancel()
+            await asyncio.gather(self._warmup[1], return_exceptions=True)
+
+    async def _warm_up(self, engine: int) -> None:
+        began = self._clock()
+        if not self._settings.warmup:
+            self._pod.warmed(engine, warmup.Result(verdict=Verdict.OFF), None, began)
+            return
+        try:
+            result = await self._run_steps()
+        except Exception:
+            log.exception("warm-up: our own fault")
+            result = warmup.Result(
+                verdict=_verdict(self._settings), problems=("warm-up: broke off, see the log",)
+            )
+        now = self._clock()
+        self._pod.warmed(engine, result, now - began, now)
+
+    async def _run_steps(self) -> warmup.Result:
+        settings, pod = self._settings, self._pod
+        models = await self._engine.models()
+        told = warmup.Limits(
+            max_batched_tokens=settings.max_batched_tokens,
+            max_model_length=settings.max_model_length,
+        )
+        config = pod.geometries.config
+        model = settings.model or warmup.first_model(models)
+        steps = warmup.plan(warmup.limits_from(models, config, told, model))
+        pod.warmup_steps = len(steps)
+
+        def progress(done: int) -> None:
+            pod.warmup_step = done
+
+        runner = warmup.Runner(
+            engine=self._engine,
+            model=model,
+            budget=warmup.Budget(
+                seconds=settings.warmup_budget_seconds, verdict=_verdict(settings)
+            ),
+            clock=self._clock,
+            sleep=self._sleep,
+            dice=random.Random(),  # noqa: S311 - salt, not a secret; seeded by the system
+            progress=progress,
+        )
+        return await runner.run(steps)
+
+    async def tick_forever(self) -> None:
+        """Lets time pass for drains and problems."""
+        while True:
+            self._pod.tick(self._clock())
+            self.beats["tick"] = self._clock()
+            await self._sleep(TICK_S)
+
+    async def read_config_forever(self, transport: httpx.AsyncBaseTransport | None = None) -> None:
+        """Reads config.json: a URL until it was read, a file again and again."""
+        settings, failures = self._settings, 0
+        if not (settings.config_file or settings.config_url):
+            return
+        while True:
+            try:
+                self._pod.geometries.config = await model_config.load(settings, transport)
+            except model_config.ConfigUnavailableError as error:
+                self._pod.config_problem = f"{error.reason}: {error}"
+                pauses = model_config.Pauses(failures)
+                pause = pauses.after(error, random.random())  # noqa: S311 - spreads a fleet
+                failures += 1
+            else:
+                self._pod.config_problem, failures = None, 0
+                if settings.config_url:
+                    return
+                pause = model_config.LOOK_AGAIN_S
+            await self._sleep(pause)
+
+
+def _verdict(settings: Settings) -> Verdict:
+    return Verdict.FAILED if settings.warmup_verdict == "Fail" else Verdict.READY

@@ -1,0 +1,264 @@
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cacheaware_sidecar.lifecycle import (
+    OUTLIVED_S,
+    PROOF,
+    Cordoned,
+    Drain,
+    DrainBegun,
+    Emptied,
+    Healthy,
+    Lifecycle,
+    Phase,
+    Refused,
+    Scraped,
+    Silent,
+    Tick,
+    Uncordoned,
+    Unhealthy,
+    Verdict,
+    WarmupEnded,
+    advance,
+    is_ready,
+)
+
+DRAIN = DrainBegun(seconds=25, grace=30)
+
+
+def after(*events, state=None, now=0.0):
+    """Runs events a second apart."""
+    state = state or Lifecycle(since=now)
+    for event in events:
+        now += 1
+        state = advance(state, event, now)
+    return state
+
+
+SERVING = after(Scraped(100.0), Healthy(), WarmupEnded(1, Verdict.WARM))
+
+
+def test_a_pod_loads_warms_and_serves():
+    assert [
+        after().phase,
+        after(Scraped(100.0)).phase,
+        after(Scraped(100.0), Healthy()).phase,
+        SERVING.phase,
+    ] == ["loading", "loading", "warming", "serving"]
+    assert SERVING.since == 3.0
+    assert SERVING.verdict == "Warm"
+
+
+@pytest.mark.parametrize("verdict", [Verdict.READY, Verdict.NOT_APPLICABLE, Verdict.OFF])
+def test_a_pod_that_was_not_warmed_serves_all_the_same(verdict):
+    assert after(Healthy(), WarmupEnded(1, verdict)).phase == "serving"
+
+
+def test_a_failed_warmup_keeps_the_pod_not_ready():
+    state = after(Healthy(), WarmupEnded(1, Verdict.FAILED))
+
+    assert (state.phase, state.verdict, is_ready(state, 9)) == ("warming", "Failed", False)
+
+
+def test_the_warmup_of_an_older_engine_says_nothing():
+    state = after(Healthy(), *[Refused()] * 3, Healthy(), WarmupEnded(1, Verdict.WARM))
+
+    assert (state.phase, state.engine) == ("warming", 2)
+
+
+def test_a_warmup_that_ends_when_nobody_waits_for_it_says_nothing():
+    assert after(WarmupEnded(1, Verdict.WARM)).phase == "loading"
+
+
+@pytest.mark.parametrize(
+    "events",
+    [
+        [Silent()] * 9,
+        [Refused()] * 2,
+        [Refused(), Refused(), Silent(), Refused(), Refused()],
+        [Refused(), Refused(), Scraped(100.0), Refused(), Refused()],
+        [Unhealthy()] * 2,
+        [Unhealthy(), Unhealthy(), Healthy(), Unhealthy(), Unhealthy()],
+        [Scraped(100.0), Scraped(None), Scraped(100.3)],
+        [Tick()] * 9,
+        [Emptied(), Uncordoned()],
+    ],
+    ids=str,
+)
+def test_observation_that_proves_nothing_never_unserves(events):
+    assert after(*events, state=SERVING).phase == "serving"
+
+
+@pytest.mark.parametrize(
+    "events",
+    [[Refused()] * PROOF, [Unhealthy()] * PROOF, [Scraped(200.0)], [Scraped(50.0)]],
+    ids=["refused", "unhealthy", "started later", "started earlier"],
+)
+@pytest.mark.parametrize("phase", [Phase.SERVING, Phase.CORDONED, Phase.WARMING])
+def test_proof_that_the_engine_is_gone_sends_the_pod_back_to_loading(events, phase):
+    state = after(*events, state=replace(SERVING, phase=phase))
+
+    assert (state.phase, state.verdict) == ("loading", None)
+    assert after(Healthy(), state=state).engine == 2
+
+
+def test_a_page_between_unhealthy_answers_does_not_make_them_well():
+    """vLLM's metrics page still answers when its engine core is dead."""
+    events = [Unhealthy(), Scraped(100.0)] * 3
+
+    assert after(*events, state=SERVING).phase == "loading"
+
+
+def test_processes_that_share_a_port_are_taken_for_a_new_engine_only_once():
+    state = after(*[Scraped(100.0), Scraped(101.0)] * 4)
+
+    assert state.engine == 2
+
+
+def test_an_engine_that_takes_long_to_load_is_still_the_first():
+    assert after(*[Refused()] * 99, Scraped(100.0), Healthy()).engine == 1
+
+
+def test_an_engine_that_restarts_while_loading_is_another_one():
+    state = after(Scraped(100.0), Scraped(200.0))
+
+    assert (state.phase, state.engine, state.since) == ("loading", 2, 0.0)
+
+
+def test_a_drain_goes_on_to_drained_and_stays_ready_until_empty():
+    draining = after(DRAIN, state=SERVING, now=100)
+    drained = after(Emptied(), state=draining, now=110)
+
+    assert draining.drain == Drain(began=101, deadline=126, outlived=161, before=Phase.SERVING)
+    assert is_ready(draining, 125.9)
+    assert not is_ready(draining, 126.0)
+    assert (drained.phase, is_ready(drained, 112)) == ("drained", False)
+
+
+@pytest.mark.parametrize(
+    "before", [after(), after(Healthy()), after(Cordoned("op"), state=SERVING)]
+)
+def test_a_drain_does_not_make_a_pod_ready_that_was_not(before):
+    assert not is_ready(after(DRAIN, state=before), 5)
+
+
+def test_a_second_hook_joins_the_drain_that_is_under_way():
+    draining = after(DRAIN, state=SERVING)
+    drained = after(Emptied(), state=draining)
+
+    assert after(DRAIN, state=draining) == draining
+    assert after(DRAIN, state=drained) == drained
+
+
+def test_at_the_deadline_the_drain_is_cut_and_never_called_drained():
+    state = advance(after(DRAIN, state=SERVING, now=0), Tick(), 26.0)
+
+    assert state.phase == "draining"
+    assert state.drain
+    assert state.drain.cut
+    assert advance(state, Emptied(), 27.0).phase == "drained"
+
+
+def test_an_engine_that_ends_in_a_drain_leaves_nothing_to_wait_for():
+    assert after(DRAIN, *[Refused()] * 3, state=SERVING).phase == "drained"
+
+
+def test_a_drain_before_the_engine_ever_listened_ends_soon():
+    assert after(*[Refused()] * 50, DRAIN, *[Refused()] * 3).phase == "drained"
+
+
+def test_an_engine_that_says_it_is_unwell_while_draining_may_still_run_requests():
+    assert after(DRAIN, *[Unhealthy()] * 9, state=SERVING).phase == "draining"
+
+
+def test_a_new_engine_ends_the_drain_because_only_its_container_was_restarted():
+    with_start = after(DRAIN, Scraped(200.0), state=SERVING)
+    without = after(DRAIN, *[Refused()] * 5, Healthy(), state=replace(SERVING, starts=()))
+
+    assert (with_start.phase, with_start.drain, with_start.engine) == ("loading", None, 2)
+    assert (without.phase, without.drain, without.engine) == ("warming", None, 2)
+
+
+@pytest.mark.parametrize(
+    ("before", "phase"),
+    [
+        (SERVING, "serving"),
+        (after(Cordoned("op"), state=SERVING), "cordoned"),
+        (after(), "loading"),
+    ],
+    ids=["serving", "cordoned", "loading"],
+)
+def test_a_pod_that_outlives_its_grace_period_was_not_deleted(before, phase):
+    drained = after(DRAIN, Emptied(), state=before, now=0)
+
+    assert advance(drained, Tick(), 30.9 + OUTLIVED_S).phase == "drained"
+    back = advance(drained, Tick(), 31 + OUTLIVED_S)
+    assert (back.phase, back.drain) == (phase, None)
+
+
+def test_a_pod_without_an_engine_stays_drained():
+    gone = after(DRAIN, *[Refused()] * 3, state=SERVING, now=0)
+
+    assert advance(gone, Tick(), 999).phase == "drained"
+    assert after(*[Refused()] * 5, state=replace(gone, refused=0)).phase == "drained"
+
+
+def test_a_cordon_can_be_taken_back():
+    cordoned = after(Cordoned("op"), state=SERVING)
+
+    assert (cordoned.phase, is_ready(cordoned, 9)) == ("cordoned", False)
+    assert after(Uncordoned(), state=cordoned).phase == "serving"
+
+
+def test_a_pod_that_is_cordoned_before_it_serves_is_cordoned_when_it_is_warm():
+    state = after(Cordoned("op"), Healthy(), WarmupEnded(1, Verdict.WARM))
+
+    assert state.phase == "cordoned"
+    assert after(Cordoned("op"), Uncordoned()).cordoned_by is None
+
+
+def test_what_is_no_event_is_a_fault():
+    with pytest.raises(AssertionError):
+        advance(SERVING, "nonsense", 0)
+
+
+EVENTS = st.sampled_from(
+    [
+        Scraped(100.0),
+        Scraped(200.0),
+        Scraped(),
+        Refused(),
+        Silent(),
+        Healthy(),
+        Unhealthy(),
+        WarmupEnded(1, Verdict.WARM),
+        WarmupEnded(2, Verdict.WARM),
+        DRAIN,
+        Emptied(),
+        Tick(),
+        Cordoned("op"),
+        Uncordoned(),
+    ]
+)
+
+
+@given(st.lists(EVENTS, max_size=40))
+def test_never_ready_before_warm(events):
+    warm = False
+    state = Lifecycle(since=0.0)
+    for now, event in enumerate(events):
+        before, state = state, advance(state, event, float(now))
+        if state.phase is Phase.LOADING or state.engine != before.engine:
+            warm = False
+        warm = warm or (isinstance(event, WarmupEnded) and before.phase is Phase.WARMING)
+        assert warm or not is_ready(state, float(now))
+
+
+@given(st.lists(EVENTS, max_size=40))
+def test_a_drain_is_there_exactly_in_the_phases_of_a_drain(events):
+    state = after(*events)
+
+    assert (state.drain is not None) == (state.phase in {Phase.DRAINING, Phase.DRAINED})

@@ -1,0 +1,122 @@
+import json
+
+import pytest
+
+from cacheaware_sidecar import store
+from cacheaware_sidecar.lifecycle import (
+    DrainBegun,
+    Healthy,
+    Lifecycle,
+    Phase,
+    Scraped,
+    Verdict,
+    WarmupEnded,
+    advance,
+)
+
+BOOT = "b7a1"
+
+
+def state_in(phase):
+    state = Lifecycle(since=1.0)
+    events = [Scraped(100.0), Healthy(), WarmupEnded(1, Verdict.WARM), DrainBegun(25, 30)]
+    for now, event in enumerate(events, 2):
+        if state.phase is phase:
+            break
+        state = advance(state, event, float(now))
+    return state
+
+
+@pytest.mark.parametrize("phase", [Phase.LOADING, Phase.SERVING, Phase.DRAINING])
+def test_the_phase_survives_the_sidecar(tmp_path, phase):
+    state = state_in(phase)
+    store.save(tmp_path, state, BOOT)
+
+    assert store.restore(tmp_path, BOOT, 50.0) == state
+
+
+def test_a_warmup_that_was_broken_off_begins_again(tmp_path):
+    store.save(tmp_path, state_in(Phase.WARMING), BOOT)
+    state = store.restore(tmp_path, BOOT, 50.0)
+
+    assert state
+    assert (state.phase, state.since, state.starts) == ("loading", 50.0, (100.0,))
+
+
+def test_a_state_of_another_boot_or_of_an_unknown_one_is_not_trusted(tmp_path):
+    store.save(tmp_path, state_in(Phase.SERVING), BOOT)
+
+    assert store.restore(tmp_path, "other", 50.0) is None
+    store.save(tmp_path, state_in(Phase.SERVING), "")
+    assert store.restore(tmp_path, "", 50.0) is None
+
+
+def test_a_state_from_the_future_is_not_trusted(tmp_path):
+    store.save(tmp_path, state_in(Phase.DRAINING), BOOT)
+
+    assert store.restore(tmp_path, BOOT, 2.0) is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{",
+        "[]",
+        "null",
+        "[" * 100_000,
+        "x" * 70_000,
+        '{"schema": 2}',
+        '{"schema": 1, "boot": "b7a1", "state": {"phase": "nonsense"}}',
+        '{"schema": 1, "boot": "b7a1", "state": null}',
+    ],
+)
+def test_a_file_that_is_no_state_is_not_trusted(tmp_path, text):
+    (tmp_path / store.FILE).write_text(text)
+
+    assert store.restore(tmp_path, BOOT, 50.0) is None
+
+
+def test_without_a_file_there_is_no_state(tmp_path):
+    assert store.restore(tmp_path, BOOT, 50.0) is None
+
+
+def test_a_file_is_replaced_whole_and_nothing_is_left_beside_it(tmp_path):
+    path = tmp_path / "a"
+    store.write_atomically(path, "one")
+    store.write_atomically(path, "two", mode=0o755)
+
+    assert path.read_text() == "two"
+    assert path.stat().st_mode & 0o777 == 0o755
+    assert [each.name for each in tmp_path.iterdir()] == ["a"]
+
+
+def test_a_link_in_the_shared_folder_is_replaced_and_not_followed(tmp_path):
+    outside = tmp_path / "outside"
+    outside.write_text("mine")
+    (tmp_path / "link").symlink_to(outside)
+    store.write_atomically(tmp_path / "link", "theirs")
+
+    assert outside.read_text() == "mine"
+
+
+def test_what_can_not_be_written_is_an_error_and_leaves_nothing(tmp_path):
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(OSError, match="directory"):
+        store.write_atomically(tmp_path / "folder", "text")
+    with pytest.raises(OSError, match="No such file"):
+        store.write_atomically(tmp_path / "no" / "folder", "text")
+
+    assert [each.name for each in tmp_path.iterdir()] == ["folder"]
+
+
+def test_this_boot_has_an_id_and_a_missing_one_is_empty(tmp_path, monkeypatch):
+    assert len(store.boot_id()) == 36
+    monkeypatch.setattr(store, "BOOT_ID", tmp_path / "none")
+    assert store.boot_id() == ""
+
+
+def test_the_file_is_json_that_a_person_can_read(tmp_path):
+    store.save(tmp_path, state_in(Phase.SERVING), BOOT)
+
+    assert json.loads((tmp_path / store.FILE).read_text())["state"]["phase"] == "serving"
