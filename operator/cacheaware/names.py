@@ -9,6 +9,7 @@ KIND: Final = "CacheAwareScaler"
 PLURAL: Final = "cacheawarescalers"
 SINGULAR: Final = "cacheawarescaler"
 SHORT: Final = "cas"
+CATEGORY: Final = "autoscaling"
 
 FIELD_MANAGER: Final = "cacheaware"
 LEASE: Final = "cacheaware-operator"
@@ -34,6 +35,8 @@ class Conditions:
     ABLE_TO_SCALE: Final = "AbleToScale"
     SCALING_LIMITED: Final = "ScalingLimited"
     CONFLICTED: Final = "Conflicted"
+    SCHEMA_OUTDATED: Final = "SchemaOutdated"
+    """Only there while the installed CRD drops fields."""
 
 
 class Reasons:
@@ -62,3 +65,13 @@ class Reasons:
     TARGET_FORBIDDEN: Final = "TargetForbidden"
     SCHEMA_OUTDATED: Final = "SchemaOutdated"
     WRITE_FAILED: Final = "WriteFailed"
+    INVALID_SPEC: Final = "InvalidSpec"
+    OTHER_PODS_DELETED: Final = "OtherPodsDeleted"
+    PENDING: Final = "Pending"
+    RESOLVED: Final = "TargetFound"
+    OBSERVED: Final = "AllPodsKnown"
+    NO_PODS: Final = "NoServingPods"
+    SCALING: Final = "Scaling"
+    READY_TO_SCALE: Final = "ReadyToScale"
+    NOT_LIMITED: Final = "NotLimited"
+    NO_CONFLICT: Final = "NoConflict"

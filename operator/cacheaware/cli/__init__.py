@@ -3,8 +3,10 @@
 Exit codes: 0 well, 1 findings, 2 bad input or usage. Errors are one line on stderr.
 """
 
+import pkgutil
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 from importlib.metadata import entry_points
 
 import typer
@@ -23,15 +25,20 @@ model = typer.Typer(help="What a model's config.json says about memory.", no_arg
 app.add_typer(model, name="model")
 
 
-def register_extensions() -> None:
-    """Let other packages add their commands (entry points `cacheaware.commands`)."""
+def register_commands() -> None:
+    """Import every command's file, and let other packages add theirs (`cacheaware.commands`).
+
+    A command's file is light: what it needs it imports when it is called.
+    """
+    for module in pkgutil.iter_modules(__path__, f"{__name__}."):
+        import_module(module.name)
     for entry in entry_points(group="cacheaware.commands"):
         entry.load()(app)
 
 
 def main(args: Sequence[str] | None = None) -> None:
     """Run the command line and end the process with its exit code."""
-    register_extensions()
+    register_commands()
     try:
         code = app(args=args, standalone_mode=False)
     except (BadInputError, UsageError) as error:

@@ -1,0 +1,198 @@
+"""The conditions of a CacheAwareScaler, from what a round found: pure functions."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from cacheaware.decide.decision import Decision
+from cacheaware.decide.fleet import FleetView, Phase, Unknown
+from cacheaware.names import Conditions, Reasons
+
+TRUE = "True"
+FALSE = "False"
+UNKNOWN = "Unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """Something that keeps a scaler from working."""
+
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Situation:
+    """All that a round found out about one scaler."""
+
+    mode: str
+    fleet: FleetView | None = None
+    decision: Decision | None = None
+    """None: nothing could be decided; one of the faults says why."""
+    target_fault: Fault | None = None
+    conflict: str | None = None
+    """Another owner of the target's replicas; in Advise that is information."""
+    write_fault: Fault | None = None
+    missing_fields: tuple[str, ...] = ()
+    """Fields that the installed CRD drops."""
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """One condition without its times."""
+
+    type: str
+    status: str
+    reason: str
+    message: str
+
+
+def conditions(found: Situation) -> list[Condition]:
+    """All conditions, the summary first."""
+    parts = [
+        target_resolved(found),
+        metrics_available(found),
+        scaling_active(found),
+        able_to_scale(found),
+        scaling_limited(found),
+        conflicted(found),
+    ]
+    outdated = [schema_outdated(found.missing_fields)] if found.missing_fields else []
+    return [ready(found, parts), *parts, *outdated]
+
+
+def ready(found: Situation, parts: Sequence[Condition]) -> Condition:
+    """The summary; its reason and message are the decision's, or those of what is wrong."""
+    bad = [one for one in parts if unwell(one, found)]
+    if bad:
+        return Condition(Conditions.READY, FALSE, bad[0].reason, bad[0].message)
+    if found.decision is None:
+        return Condition(Conditions.READY, UNKNOWN, Reasons.PENDING, "nothing decided yet")
+    return Condition(Conditions.READY, TRUE, found.decision.reason, found.decision.message)
+
+
+def unwell(one: Condition, found: Situation) -> bool:
+    """Whether a condition keeps the scaler from doing its work."""
+    if one.type == Conditions.CONFLICTED:
+        return one.status == TRUE
+    if one.type in {Conditions.SCALING_LIMITED, Conditions.SCALING_ACTIVE}:
+        return False
+    if one.type == Conditions.METRICS_AVAILABLE and found.decision is not None:
+        return one.status == FALSE and all_unknown(found)
+    return one.status == FALSE
+
+
+def all_unknown(found: Situation) -> bool:
+    """No serving pod's load is known, and there is one."""
+    serving = serving_pods(found.fleet)
+    return bool(serving) and all(pod.load is None for pod in serving)
+
+
+def serving_pods(fleet: FleetView | None) -> list[Any]:
+    """The pods whose load counts."""
+    pods = fleet.pods if fleet else ()
+    return [pod for pod in pods if pod.phase is Phase.SERVING and not pod.terminating]
+
+
+def target_resolved(found: Situation) -> Condition:
+    """Whether the target was found and can be scaled."""
+    if found.target_fault is not None:
+        fault = found.target_fault
+        return Condition(Conditions.TARGET_RESOLVED, FALSE, fault.reason, fault.message)
+    if found.fleet is None:
+        return Condition(Conditions.TARGET_RESOLVED, UNKNOWN, Reasons.PENDING, "not read yet")
+    target = f"{found.fleet.target_kind} {found.fleet.target_name}"
+    return Condition(Conditions.TARGET_RESOLVED, TRUE, Reasons.RESOLVED, f"{target} can be scaled")
+
+
+def metrics_available(found: Situation) -> Condition:
+    """Whether the load of every serving pod is known; the reason is the most common gap."""
+    kind = Conditions.METRICS_AVAILABLE
+    if found.fleet is None:
+        return Condition(kind, UNKNOWN, Reasons.PENDING, "no pod was asked yet")
+    serving = serving_pods(found.fleet)
+    gaps = Counter(pod.unknown or Unknown.ERROR for pod in serving if pod.load is None)
+    if gaps:
+        reason, _ = gaps.most_common(1)[0]
+        lines = [line for line in found.fleet.problems if line.startswith(reason.value)]
+        told = "; ".join(lines or found.fleet.problems)
+        known = f"{len(serving) - gaps.total()} of {len(serving)} serving pods are known"
+        return Condition(kind, FALSE, reason.value, f"{known}; {told}" if told else known)
+    if not serving:
+        return Condition(kind, UNKNOWN, Reasons.NO_PODS, "no pod is serving")
+    how = found.fleet.observation.lower()
+    return Condition(kind, TRUE, Reasons.OBSERVED, f"all {len(serving)} serving pods, seen: {how}")
+
+
+def scaling_active(found: Situation) -> Condition:
+    """Whether we write the target's replicas."""
+    kind = Conditions.SCALING_ACTIVE
+    if found.mode != "Scale":
+        return Condition(kind, FALSE, Reasons.ADVISED, "mode is Advise: nothing is written")
+    if found.conflict:
+        return Condition(kind, FALSE, Reasons.CONFLICT, found.conflict)
+    if found.fleet is not None and found.fleet.spec_replicas == 0:
+        return Condition(kind, FALSE, Reasons.PAUSED, "somebody set the target's replicas to 0")
+    if found.decision is None:
+        fault = found.target_fault
+        reason = fault.reason if fault else Reasons.PENDING
+        return Condition(kind, FALSE, reason, fault.message if fault else "nothing decided yet")
+    if all_unknown(found):
+        return Condition(kind, FALSE, found.decision.reason, found.decision.message)
+    return Condition(kind, TRUE, Reasons.SCALING, "the target's replicas follow the decisions")
+
+
+def able_to_scale(found: Situation) -> Condition:
+    """Whether the last write, if there was one, went through."""
+    kind = Conditions.ABLE_TO_SCALE
+    if found.write_fault is not None:
+        return Condition(kind, FALSE, found.write_fault.reason, found.write_fault.message)
+    return Condition(kind, TRUE, Reasons.READY_TO_SCALE, "no write has failed")
+
+
+def scaling_limited(found: Situation) -> Condition:
+    """Whether something keeps the replicas from where the load alone would lead them."""
+    kind = Conditions.SCALING_LIMITED
+    limits = found.decision.limited_by if found.decision else ()
+    if not limits:
+        return Condition(kind, FALSE, Reasons.NOT_LIMITED, "")
+    reason = found.decision.reason if found.decision else ""
+    return Condition(kind, TRUE, reason, f"limited by {', '.join(limits)}")
+
+
+def conflicted(found: Situation) -> Condition:
+    """Whether somebody else owns the target's replicas."""
+    kind = Conditions.CONFLICTED
+    if found.conflict and found.mode == "Scale":
+        return Condition(kind, TRUE, Reasons.CONFLICT, found.conflict)
+    told = f"for information: {found.conflict}" if found.conflict else ""
+    return Condition(kind, FALSE, Reasons.NO_CONFLICT, told)
+
+
+def schema_outdated(missing: Sequence[str]) -> Condition:
+    """The installed CRD is older than the operator and drops fields."""
+    told = f"the installed CRD drops {', '.join(missing)}: apply the CRD of this version"
+    return Condition(Conditions.SCHEMA_OUTDATED, TRUE, Reasons.SCHEMA_OUTDATED, told)
+
+
+def dated(
+    found: Sequence[Condition], before: Sequence[Mapping[str, Any]], now: str, generation: int
+) -> list[dict[str, Any]]:
+    """Conditions as the API keeps them; the transition time moves only when the status does."""
+    earlier = {one.get("type"): one for one in before}
+    result = []
+    for one in found:
+        past = earlier.get(one.type) or {}
+        same = past.get("status") == one.status and past.get("lastTransitionTime")
+        result.append(
+            {
+                "type": one.type,
+                "status": one.status,
+                "reason": one.reason,
+                "message": one.message[:2048],
+                "lastTransitionTime": past["lastTransitionTime"] if same else now,
+                "observedGeneration": generation,
+            }
+        )
+    return result

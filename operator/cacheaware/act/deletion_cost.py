@@ -1,0 +1,91 @@
+"""Which pods go first: the pod-deletion-cost, set on victims just before a shrink.
+
+A cost of somebody else's is kept in our mark and put back; ours never outlives its purpose.
+"""
+
+import json
+import logging
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from cacheaware import names
+from cacheaware.kube import Kube, KubeError
+from cacheaware.pods import PodRecord
+
+log = logging.getLogger(__name__)
+
+LOWEST = -(2**31) + 1
+"""int32; one above the minimum, so that a tool that compares with it is not surprised."""
+
+
+def marked(record: PodRecord, rank: int, owner: str) -> dict[str, Any]:
+    """The patch that makes a victim go first; the cost it had is kept in the mark."""
+    before = record.deletion_cost if record.deletion_cost_by is None else kept_cost(record)
+    mark = {"by": owner, "was": before}
+    return {
+        "metadata": {
+            "annotations": {
+                names.DELETION_COST: str(LOWEST + rank),
+                names.DELETION_COST_OWNER: json.dumps(mark, separators=(",", ":")),
+            }
+        }
+    }
+
+
+def restored(record: PodRecord) -> dict[str, Any]:
+    """The patch that takes our cost back and leaves what was there before us."""
+    before = kept_cost(record)
+    return {
+        "metadata": {
+            "annotations": {
+                names.DELETION_COST: None if before is None else str(before),
+                names.DELETION_COST_OWNER: None,
+            }
+        }
+    }
+
+
+def kept_cost(record: PodRecord) -> int | None:
+    """The foreign cost that our mark remembers; None where there was none."""
+    try:
+        before = json.loads(record.deletion_cost_by or "{}").get("was")
+    except (ValueError, AttributeError):
+        return None
+    return before if isinstance(before, int) else None
+
+
+def ours(record: PodRecord) -> bool:
+    """Whether the pod carries a cost of ours that can still be taken back."""
+    return record.deletion_cost_by is not None and not record.terminating
+
+
+async def mark_victims(kube: Kube, victims: Sequence[PodRecord], owner: str) -> None:
+    """Set the costs of victims, the first to go lowest.
+
+    Raises:
+        KubeError: one could not be marked; the shrink must not be written.
+    """
+    for rank, record in enumerate(victims):
+        if record.deletion_cost is not None and record.deletion_cost_by is None:
+            log.info("pod %s: its deletion cost %d is set aside", record.name, record.deletion_cost)
+        await kube.patch(pod_path(record), marked(record, rank, owner))
+
+
+async def sweep(kube: Kube, records: Iterable[PodRecord]) -> int:
+    """Take back our costs from these pods; returns how many carried one."""
+    swept = 0
+    for record in records:
+        if not ours(record):
+            continue
+        swept += 1
+        try:
+            await kube.patch(pod_path(record), restored(record))
+        except KubeError as error:
+            if error.status != 404:
+                log.warning("pod %s keeps a deletion cost of ours: %s", record.name, error)
+    return swept
+
+
+def pod_path(record: PodRecord) -> str:
+    """Where a pod is patched."""
+    return f"/api/v1/namespaces/{record.namespace}/pods/{record.name}"

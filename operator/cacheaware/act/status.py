@@ -1,0 +1,146 @@
+"""The status of a CacheAwareScaler: written when a person would care, read back once each time."""
+
+import logging
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from cacheaware import names
+from cacheaware.act.conditions import Situation, conditions, dated
+from cacheaware.act.events import Subject, timestamp
+from cacheaware.api.status import MAX_DECISIONS, record_of
+from cacheaware.decide.decision import Decision
+from cacheaware.kube import Kube, KubeError
+
+log = logging.getLogger(__name__)
+
+REFRESH_SECONDS = 300.0
+"""Numbers in messages may be this old while nothing else changes."""
+SETTLE_SECONDS = 15.0
+"""A reason that flips back and forth is written no more often than this."""
+
+
+@dataclass(slots=True)
+class StatusMemory:
+    """What was last written of one scaler."""
+
+    loaded: bool = False
+    conditions: list[dict[str, Any]] = field(default_factory=list)
+    decisions: list[dict[str, Any]] = field(default_factory=list)
+    last_scale_time: str | None = None
+    urgent: tuple[Any, ...] = ()
+    minor: tuple[Any, ...] = ()
+    written_at: float | None = None
+
+
+class StatusWriter:
+    """Writes statuses through the status subresource."""
+
+    def __init__(self, kube: Kube, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._kube = kube
+        self._clock = clock
+
+    async def write(
+        self, subject: Subject, generation: int, found: Situation, memory: StatusMemory
+    ) -> tuple[str, ...]:
+        """Write the status if it changed enough; returns fields that the CRD dropped.
+
+        Raises:
+            KubeError: it was not written.
+        """
+        if not memory.loaded:
+            await self._load(subject, memory)
+        urgent, minor = signature(found, generation, memory.last_scale_time)
+        if not due(memory, urgent, minor, self._clock()):
+            return ()
+        now = timestamp()
+        memory.decisions = with_decision(memory.decisions, found.decision, now)
+        status = status_body(found, generation, memory, now)
+        answer = await self._kube.patch(f"{path(subject)}/status", {"status": status})
+        memory.conditions = status["conditions"]
+        memory.urgent, memory.minor, memory.written_at = urgent, minor, self._clock()
+        return dropped(status, answer.get("status") or {})
+
+    async def _load(self, subject: Subject, memory: StatusMemory) -> None:
+        """Go on from what the operator before us wrote."""
+        body = await self._kube.get(path(subject))
+        if body["metadata"].get("uid") != subject.uid:
+            raise KubeError(404, "NotFound", "it was deleted and created anew")
+        status = body.get("status") or {}
+        memory.conditions = list(status.get("conditions") or ())
+        memory.decisions = list(status.get("decisions") or ())
+        memory.last_scale_time = memory.last_scale_time or status.get("lastScaleTime")
+        memory.loaded = True
+
+
+def path(subject: Subject) -> str:
+    """The object's path."""
+    root = f"/apis/{names.API_VERSION}/namespaces/{subject.namespace}"
+    return f"{root}/{names.PLURAL}/{subject.name}"
+
+
+def signature(
+    found: Situation, generation: int, last_scale_time: str | None
+) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    """What is written at once when it changes, and what may wait a little."""
+    decision = found.decision
+    urgent = (
+        generation,
+        last_scale_time,
+        (decision.desired, decision.current) if decision else None,
+        tuple((one.type, one.status) for one in conditions(found)),
+    )
+    minor = (
+        (decision.reason, decision.serving, decision.starting) if decision else None,
+        tuple((one.type, one.reason) for one in conditions(found)),
+    )
+    return urgent, minor
+
+
+def due(memory: StatusMemory, urgent: tuple[Any, ...], minor: tuple[Any, ...], now: float) -> bool:
+    """Whether the status is to be written now."""
+    if memory.written_at is None or urgent != memory.urgent:
+        return True
+    age = now - memory.written_at
+    return age >= REFRESH_SECONDS or (minor != memory.minor and age >= SETTLE_SECONDS)
+
+
+def with_decision(
+    before: list[dict[str, Any]], decision: Decision | None, now: str
+) -> list[dict[str, Any]]:
+    """The last decisions, newest first; one that only repeats the newest takes its place."""
+    if decision is None:
+        return before
+    new = record_of(decision, now).model_dump(by_alias=True, exclude_none=True)
+    same = before and all(before[0].get(key) == new[key] for key in ("from", "to", "reason"))
+    return [new, *(before[1:] if same else before)][:MAX_DECISIONS]
+
+
+def status_body(
+    found: Situation, generation: int, memory: StatusMemory, now: str
+) -> dict[str, Any]:
+    """The status as it is written; what is not known is left out, which clears it."""
+    decision, fleet = found.decision, found.fleet
+    return {
+        "observedGeneration": generation,
+        "currentReplicas": fleet.spec_replicas if fleet else None,
+        "desiredReplicas": decision.desired if decision else None,
+        "servingReplicas": decision.serving if decision else None,
+        "startingReplicas": decision.starting if decision else None,
+        "lastScaleTime": memory.last_scale_time,
+        "observation": fleet.observation if fleet else None,
+        "conditions": dated(conditions(found), memory.conditions, now, generation),
+        "decisions": memory.decisions,
+    }
+
+
+def dropped(sent: Mapping[str, Any], stored: Mapping[str, Any]) -> tuple[str, ...]:
+    """Fields that were sent and are not in what the API stored: an older CRD pruned them."""
+    gone = [name for name, value in sent.items() if value is not None and name not in stored]
+    for name in ("conditions", "decisions"):
+        if sent.get(name) and stored.get(name):
+            kept = stored[name][0]
+            inner = [key for key, value in sent[name][0].items() if value and key not in kept]
+            gone += [f"{name}[].{key}" for key in inner]
+    return tuple(f"status.{name}" for name in gone)

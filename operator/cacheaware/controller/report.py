@@ -1,0 +1,137 @@
+"""Telling people: status, and one event per transition."""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from cacheaware.act.conditions import FALSE, TRUE, Situation, conditions
+from cacheaware.act.events import NORMAL, WARNING, Events, Subject
+from cacheaware.act.status import StatusMemory, StatusWriter
+from cacheaware.act.verify import Shrink, outcome
+from cacheaware.decide.decision import Decision
+from cacheaware.kube import KubeError
+from cacheaware.names import Conditions, Reasons
+from cacheaware.pods import PodRecord
+from cacheaware.telemetry import Metrics
+
+log = logging.getLogger(__name__)
+
+NOTEWORTHY = {
+    Reasons.START_OVERDUE: WARNING,
+    Reasons.OVERLOADED_AND_SILENT: WARNING,
+    Reasons.FALLBACK: WARNING,
+    Reasons.METRICS_UNKNOWN: WARNING,
+    Reasons.DRAIN_UNAVAILABLE: NORMAL,
+    Reasons.CORDON_UNAVAILABLE: WARNING,
+    Reasons.AT_MAXIMUM: WARNING,
+    Reasons.PAUSED: NORMAL,
+}
+"""Reasons of decisions that are worth an event when they begin."""
+BAD = {
+    Conditions.TARGET_RESOLVED: FALSE,
+    Conditions.METRICS_AVAILABLE: FALSE,
+    Conditions.ABLE_TO_SCALE: FALSE,
+    Conditions.CONFLICTED: TRUE,
+    Conditions.SCHEMA_OUTDATED: TRUE,
+}
+"""Conditions that are worth an event when they go bad."""
+
+
+@dataclass(slots=True)
+class ReportMemory:
+    """What was told last."""
+
+    bad: frozenset[tuple[str, str]] = frozenset()
+    reason: str = ""
+    advised: int | None = None
+    dropped: tuple[str, ...] = ()
+
+
+class Reporter:
+    """Writes statuses and events of all scalers."""
+
+    def __init__(self, status: StatusWriter, events: Events, metrics: Metrics) -> None:
+        self._status = status
+        self._events = events
+        self._metrics = metrics
+
+    async def report(
+        self,
+        subject: Subject,
+        generation: int,
+        found: Situation,
+        status: StatusMemory,
+        memory: ReportMemory,
+    ) -> None:
+        """Tell what a round found; a failure to tell is logged and changes nothing."""
+        for kind, reason, message in transitions(found, memory):
+            await self._events.send(subject, kind, reason, message)
+        try:
+            dropped = await self._status.write(subject, generation, found, status)
+        except KubeError as error:
+            if error.reason != "BackingOff":
+                log.warning("status of %s/%s: %s", subject.namespace, subject.name, error)
+            return
+        if dropped and dropped != memory.dropped:
+            memory.dropped = dropped
+            told = f"the installed CRD dropped {', '.join(dropped)}: apply the CRD of this version"
+            log.error("%s/%s: %s", subject.namespace, subject.name, told)
+            await self._events.send(subject, WARNING, Reasons.SCHEMA_OUTDATED, told)
+
+    async def scaled(self, subject: Subject, decision: Decision) -> None:
+        """Replicas were written."""
+        up = decision.desired > decision.current
+        self._metrics.scaled.labels(subject.namespace, subject.name, "up" if up else "down").inc()
+        told = f"{decision.current} -> {decision.desired}: {decision.message}"
+        log.info("%s/%s: %s", subject.namespace, subject.name, told)
+        reason = Reasons.SCALED_UP if up else Reasons.SCALED_DOWN
+        await self._events.send(subject, NORMAL, reason, told)
+
+    async def compared(
+        self, subject: Subject, shrink: Shrink, records: Sequence[PodRecord], now: float
+    ) -> bool:
+        """Whether a shrink is over; tells when other pods went than those chosen."""
+        result = outcome(shrink, records, now)
+        if result is None:
+            return False
+        if result.wrong:
+            metric = self._metrics.wrong_victims.labels(subject.namespace, subject.name)
+            metric.inc(len(result.wrong))
+            chosen = ", ".join(result.spared) or "none of them"
+            told = f"deleted: {', '.join(result.wrong)}; chosen and still there: {chosen}"
+            await self._events.send(subject, WARNING, Reasons.OTHER_PODS_DELETED, told)
+        return True
+
+    def forget(self, subject: Subject) -> None:
+        """A scaler is gone."""
+        self._events.forget(subject.uid)
+        self._metrics.forget(subject.namespace, subject.name)
+
+
+def transitions(found: Situation, memory: ReportMemory) -> list[tuple[str, str, str]]:
+    """Events that are due: (type, reason, message); remembers what they tell."""
+    bad = {
+        (one.type, one.reason): one.message
+        for one in conditions(found)
+        if BAD.get(one.type) == one.status
+    }
+    due = [(WARNING, key[1], bad[key]) for key in bad.keys() - memory.bad]
+    memory.bad = frozenset(bad)
+    if found.decision is not None:
+        due += decided(found, found.decision, memory)
+    return list({reason: (kind, reason, told) for kind, reason, told in due}.values())
+
+
+def decided(
+    found: Situation, decision: Decision, memory: ReportMemory
+) -> list[tuple[str, str, str]]:
+    """Events about the decision itself."""
+    due = []
+    if decision.reason != memory.reason and decision.reason in NOTEWORTHY:
+        due.append((NOTEWORTHY[decision.reason], decision.reason, decision.message))
+    memory.reason = decision.reason
+    if found.mode == "Advise" and decision.changes and decision.desired != memory.advised:
+        told = f"would scale {decision.current} -> {decision.desired}: {decision.message}"
+        due.append((NORMAL, Reasons.ADVISED, told))
+    memory.advised = decision.desired if found.mode == "Advise" else None
+    return due

@@ -1,0 +1,199 @@
+"""One scaler's round: read the target, look at its pods, decide, act, report."""
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+from cacheaware.act.conditions import Fault, Situation
+from cacheaware.act.deletion_cost import mark_victims, ours, sweep
+from cacheaware.act.events import Subject, timestamp
+from cacheaware.act.lease import Lease
+from cacheaware.act.scale import write_replicas
+from cacheaware.act.status import StatusMemory
+from cacheaware.act.verify import Shrink, shrink_of
+from cacheaware.controller.conflicts import conflict
+from cacheaware.controller.registry import Registry, Scaler
+from cacheaware.controller.report import Reporter, ReportMemory
+from cacheaware.decide import Memory, decide
+from cacheaware.decide.decision import Decision
+from cacheaware.decide.fleet import FleetView
+from cacheaware.kube import Kube, KubeError
+from cacheaware.names import Reasons
+from cacheaware.observe.memory import PodMemory
+from cacheaware.observe.observer import Observer, Seen, fleet_view
+from cacheaware.observe.podcache import PodCache
+from cacheaware.observe.target import Target, TargetError, TargetRef, Targets
+from cacheaware.pods import PodRecord
+from cacheaware.telemetry import Metrics
+
+log = logging.getLogger(__name__)
+
+COSTED = frozenset({"Deployment", "ReplicaSet"})
+"""Where the deletion cost counts; a StatefulSet gives up its highest ordinal."""
+
+
+@dataclass(slots=True)
+class ScalerState:
+    """What is kept of a scaler from round to round; dropped with it."""
+
+    ref: TargetRef | None = None
+    memory: Memory | None = None
+    pods: dict[str, PodMemory] = field(default_factory=dict)
+    shrink: Shrink | None = None
+    write_fault: Fault | None = None
+    again: bool = False
+    """Another write came between: the round is to be done anew at once."""
+    status: StatusMemory = field(default_factory=StatusMemory)
+    report: ReportMemory = field(default_factory=ReportMemory)
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """What a round saw."""
+
+    target: Target
+    records: Sequence[PodRecord]
+    seen: Seen
+
+
+@dataclass(slots=True, kw_only=True)
+class Round:
+    """Does rounds, with everything they need."""
+
+    kube: Kube
+    registry: Registry
+    targets: Targets
+    pods: PodCache
+    observer: Observer
+    lease: Lease
+    reporter: Reporter
+    metrics: Metrics
+    installation: str
+    round_seconds: float
+    missing_fields: tuple[str, ...] = ()
+    clock: Callable[[], float] = time.monotonic
+
+    async def do(self, scaler: Scaler, state: ScalerState) -> None:
+        """One round of one scaler; what goes wrong is reported, not raised.
+
+        Raises:
+            KubeError: the API failed; the round is done anew next time, with fresh input.
+        """
+        if not self.lease.held():
+            return
+        found = await self._found(scaler, state)
+        if found is not None:
+            subject = subject_of(scaler)
+            found = replace(found, missing_fields=self.missing_fields)
+            await self.reporter.report(
+                subject, scaler.generation, found, state.status, state.report
+            )
+
+    async def _found(self, scaler: Scaler, state: ScalerState) -> Situation | None:
+        mode, other = scaler.policy.mode, conflict(scaler, self.registry, self.installation)
+        if scaler.ref is None:
+            fault = Fault(Reasons.INVALID_SPEC, scaler.invalid or "the spec can't be read")
+            return Situation(mode=mode, target_fault=fault)
+        if state.ref != scaler.ref:
+            state.ref, state.memory, state.shrink = scaler.ref, None, None
+        try:
+            target = await self.targets.read(scaler.ref)
+        except TargetError as error:
+            state.memory = None
+            return Situation(
+                mode=mode, target_fault=Fault(error.reason, str(error)), conflict=other
+            )
+        if not self.pods.listed(scaler.namespace):
+            return None
+        records = self.pods.select(scaler.namespace, target.selector)
+        seen = await self.observer.see(records, scaler.access, state.pods)
+        return await self._decide(scaler, state, Sight(target, records, seen), other)
+
+    async def _decide(
+        self, scaler: Scaler, state: ScalerState, sight: Sight, other: str | None
+    ) -> Situation:
+        target, records, seen = sight.target, sight.records, sight.seen
+        state.pods = seen.memories
+        scales = scaler.policy.mode == "Scale"
+        fleet = fleet_view(
+            namespace=scaler.namespace,
+            name=scaler.name,
+            uid=scaler.uid,
+            target=target,
+            seen=seen,
+            conflict=other if scales else None,
+        )
+        policy = replace(scaler.policy, round_seconds=self.round_seconds)
+        now = self.clock()
+        memory = state.memory or Memory.start(target.spec_replicas, now)
+        decision, state.memory = decide(fleet, policy, memory, now)
+        self._measure(fleet, decision, seen)
+        await self._tidy(scaler, state, records, decision)
+        if scales and other is None and decision.changes and target.spec_replicas > 0:
+            await self._scale(scaler, state, sight, decision)
+        elif not decision.changes:
+            state.write_fault = None
+        return Situation(
+            mode=scaler.policy.mode,
+            fleet=fleet,
+            decision=decision,
+            conflict=other,
+            write_fault=state.write_fault,
+        )
+
+    def _measure(self, fleet: FleetView, decision: Decision, seen: Seen) -> None:
+        self.metrics.decided(fleet, decision)
+        for reason, count in seen.errors.items():
+            self.metrics.scrape_errors.labels(fleet.namespace, fleet.name, reason).inc(count)
+
+    async def _tidy(
+        self,
+        scaler: Scaler,
+        state: ScalerState,
+        records: Sequence[PodRecord],
+        decision: Decision,
+    ) -> None:
+        """Compare the last shrink with what went, and take back costs that have no purpose."""
+        if state.shrink is not None:
+            subject = subject_of(scaler)
+            if await self.reporter.compared(subject, state.shrink, records, self.clock()):
+                state.shrink = None
+        if state.shrink is None:
+            chosen = {victim.uid for victim in decision.victims}
+            idle = [one for one in records if ours(one) and one.uid not in chosen]
+            await sweep(self.kube, idle)
+
+    async def _scale(
+        self, scaler: Scaler, state: ScalerState, sight: Sight, decision: Decision
+    ) -> None:
+        """Write the replicas; a failed write is told in the status and leaves nothing behind."""
+        target, records = sight.target, sight.records
+        by_uid = {record.uid: record for record in records}
+        victims = [by_uid[one.uid] for one in decision.victims if one.uid in by_uid]
+        shrinks = decision.desired < decision.current
+        try:
+            if shrinks and target.ref.kind in COSTED:
+                await mark_victims(self.kube, victims, scaler.uid)
+            if not self.lease.held():
+                return
+            await write_replicas(self.kube, target.path, decision.desired, target.resource_version)
+        except KubeError as error:
+            state.again = error.status == 409
+            if not state.again:
+                state.write_fault = Fault(Reasons.WRITE_FAILED, f"replicas not written: {error}")
+            log.warning("%s: %d replicas were not written: %s", scaler, decision.desired, error)
+            return
+        now = self.clock()
+        state.write_fault = None
+        state.status.last_scale_time = timestamp()
+        if state.memory is not None:
+            state.memory = state.memory.scaled(decision.current, decision.desired, now)
+        if shrinks:
+            state.shrink = shrink_of(records, [record.uid for record in victims], now)
+        await self.reporter.scaled(subject_of(scaler), decision)
+
+
+def subject_of(scaler: Scaler) -> Subject:
+    """Whom events and statuses are about."""
+    return Subject(scaler.namespace, scaler.name, scaler.uid)

@@ -1,0 +1,34 @@
+"""One look at a pod, whichever way it was taken."""
+
+from dataclasses import dataclass
+
+from cacheaware.decide.fleet import Phase, PodLoad, Unknown
+from cacheaware_sidecar.engines.sample import EngineSample, Histogram
+
+SIDECAR = "Sidecar"
+DIRECT = "Direct"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """What one answer of a pod says."""
+
+    at: float
+    """The operator's monotonic clock when the answer had arrived."""
+    way: str
+    """Sidecar or Direct."""
+    load: PodLoad | None = None
+    unknown: Unknown | None = None
+    """Why there is no load."""
+    detail: str = ""
+    """For people: what exactly went wrong."""
+    phase: Phase | None = None
+    """None in Direct, where only readiness tells."""
+    sample_age_s: float = 0.0
+    """How old the sample was when it arrived, in the pod's own reckoning."""
+    seq: int | None = None
+    """The sample's number: the same number again is the same sample again."""
+    samples: tuple[EngineSample, ...] = ()
+    """Direct only: what the next look's rates are measured against."""
+    ttft: Histogram | None = None
+    """Cumulative since the engine's start."""

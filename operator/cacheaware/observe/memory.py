@@ -1,0 +1,154 @@
+"""What is remembered of a pod from round to round, and how a look changes it: pure functions."""
+
+from dataclasses import dataclass, replace
+
+from cacheaware.decide.fleet import Phase, PodLoad, PodView, Unknown
+from cacheaware.observe.latency import quantile
+from cacheaware.observe.look import Look
+from cacheaware.pods import PodRecord
+from cacheaware_sidecar.engines.sample import EngineSample, Histogram
+
+WINDOW_SECONDS = 30.0
+"""Rates and latencies are measured over one to two of these."""
+PINNED_NOTHING = 0.005
+"""Engines that count their null block as used show a small usage when empty."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A look that later ones are measured against."""
+
+    at: float
+    samples: tuple[EngineSample, ...]
+    ttft: Histogram | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodMemory:
+    """One pod's past, by uid."""
+
+    restarts: int = 0
+    served: bool = False
+    """It has been Ready, or its sidecar said so, since its containers last restarted."""
+    phase: Phase | None = None
+    """The last phase that its sidecar told."""
+    seq: int | None = None
+    seq_at: float = 0.0
+    seq_age_s: float = 0.0
+    """When the sample of this number first arrived, and how old it was then."""
+    base: Mark | None = None
+    newer: Mark | None = None
+    load: PodLoad | None = None
+    """The last good load; dropped once anything but a timeout answers."""
+    unknown: Unknown | None = Unknown.NOT_YET_SEEN
+    detail: str = ""
+    seen_at: float = 0.0
+    """When the newest good sample was taken, in the operator's clock."""
+    idle_rounds: int = 0
+
+
+def measured(memory: PodMemory, now: float) -> Mark | None:
+    """The mark that a look at `now` is measured against."""
+    newer = memory.newer
+    return newer if newer is not None and now - newer.at >= WINDOW_SECONDS else memory.base
+
+
+def remember(memory: PodMemory, record: PodRecord, look: Look | None) -> PodMemory:
+    """Take in a round's look; None where the pod could not be asked."""
+    memory = _life(memory, record, look)
+    if look is None:
+        return replace(memory, idle_rounds=0)
+    if look.load is None:
+        return _silent(memory, look)
+    return _heard(memory, look, look.load)
+
+
+def _life(memory: PodMemory, record: PodRecord, look: Look | None) -> PodMemory:
+    if record.restarts > memory.restarts:
+        memory = PodMemory(restarts=record.restarts)
+    phase = look.phase if look is not None and look.phase is not None else memory.phase
+    return replace(memory, phase=phase, served=memory.served or record.ready)
+
+
+def _silent(memory: PodMemory, look: Look) -> PodMemory:
+    kept = memory.load if look.unknown is Unknown.TIMED_OUT else None
+    return replace(memory, unknown=look.unknown, detail=look.detail, load=kept, idle_rounds=0)
+
+
+def _heard(memory: PodMemory, look: Look, load: PodLoad) -> PodMemory:
+    again = look.seq is not None and look.seq == memory.seq
+    if not again:
+        memory = replace(memory, seq=look.seq, seq_at=look.at, seq_age_s=look.sample_age_s)
+    base = measured(memory, look.at)
+    idle_rounds = memory.idle_rounds if again else memory.idle_rounds + 1
+    return replace(
+        memory,
+        base=base or Mark(look.at, look.samples, look.ttft),
+        newer=_newer(memory, look),
+        load=replace(load, ttft_p90_s=_p90(base, look)),
+        unknown=None,
+        detail="",
+        seen_at=memory.seq_at - memory.seq_age_s,
+        idle_rounds=idle_rounds if idle(load) else 0,
+    )
+
+
+def _newer(memory: PodMemory, look: Look) -> Mark:
+    if memory.newer is not None and look.at - memory.newer.at < WINDOW_SECONDS:
+        return memory.newer
+    return Mark(look.at, look.samples, look.ttft)
+
+
+def _p90(base: Mark | None, look: Look) -> float | None:
+    if base is None or base.ttft is None or look.ttft is None:
+        return None
+    return quantile(base.ttft, look.ttft, 0.9)
+
+
+def idle(load: PodLoad) -> bool:
+    """Nothing runs, waits or is pinned; what is not known is not idle, save an absent usage."""
+    return load.running == 0 and load.waiting == 0 and (load.usage or 0.0) < PINNED_NOTHING
+
+
+def pod_view(
+    record: PodRecord, memory: PodMemory, *, now: float, wall: float, stale_s: float
+) -> PodView:
+    """The pod as a decision sees it.
+
+    Args:
+        record: the pod's object.
+        memory: its past, this round's look included.
+        now: the operator's monotonic clock: ages of samples are judged by it alone.
+        wall: seconds since the epoch, against the API's times.
+        stale_s: a sample older than this is unknown.
+    """
+    stale = memory.load is not None and memory.unknown is None and now - memory.seen_at > stale_s
+    unknown = Unknown.STALE if stale else memory.unknown
+    phase = phase_of(record, memory)
+    serving = record.ready_since is not None and phase is Phase.SERVING
+    return PodView(
+        name=record.name,
+        uid=record.uid,
+        node=record.node,
+        phase=phase,
+        ready=record.ready,
+        terminating=record.terminating,
+        age_s=max(0.0, wall - record.created),
+        serving_age_s=max(0.0, wall - (record.ready_since or 0.0)) if serving else None,
+        load=memory.load if unknown is None else None,
+        unknown=unknown,
+        stale_load=memory.load if unknown is Unknown.TIMED_OUT else None,
+        idle_rounds=0 if unknown else memory.idle_rounds,
+        final_drain=record.final_drain,
+        deletion_cost=record.deletion_cost,
+    )
+
+
+def phase_of(record: PodRecord, memory: PodMemory) -> Phase:
+    """What the sidecar last told; without one: serving from the first Ready on.
+
+    A pod that served and is not Ready now still holds its requests: observation never unserves.
+    """
+    if memory.phase is not None:
+        return memory.phase
+    return Phase.SERVING if memory.served or record.ready else Phase.LOADING

@@ -1,0 +1,203 @@
+"""A target and its pods, as one FleetView per round."""
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from cacheaware import names
+from cacheaware.decide.fleet import FleetView, PodView, Unknown
+from cacheaware.observe import direct, sidecar
+from cacheaware.observe.look import DIRECT, SIDECAR, Look
+from cacheaware.observe.memory import PodMemory, measured, pod_view, remember
+from cacheaware.observe.poll import PER_TARGET, Answer, Poller, Request
+from cacheaware.observe.secrets import SecretError, SecretRef, Secrets
+from cacheaware.observe.target import Target
+from cacheaware.pods import PodRecord
+
+Memories = Mapping[str, PodMemory]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Access:
+    """How a scaler's pods are looked at."""
+
+    observation: str = "Auto"
+    """Auto, Sidecar or Direct."""
+    ports: tuple[int, ...] = ()
+    """One for each engine of a pod; where not given: what the pod says, else 8000 /metrics."""
+    path: str | None = None
+    scheme: str = "http"
+    secret: SecretRef | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A round's pods, and what to remember of them."""
+
+    pods: tuple[PodView, ...]
+    memories: dict[str, PodMemory]
+    observation: str
+    problems: tuple[str, ...]
+    errors: Counter[str]
+    """Looks that gave no load, by reason."""
+
+
+class Observer:
+    """Looks at all pods of a target at once.
+
+    Args:
+        poller: fetches from pods.
+        secrets: keys of engines that want one.
+        stale_s: a sample older than this is unknown.
+        budget_s: the time that a target's pods have together, so that the round ends in time.
+        clock: monotonic seconds.
+        wall: seconds since the epoch.
+    """
+
+    def __init__(
+        self,
+        poller: Poller,
+        secrets: Secrets,
+        *,
+        stale_s: float,
+        budget_s: float,
+        clock: Callable[[], float] = time.monotonic,
+        wall: Callable[[], float] = time.time,
+    ) -> None:
+        self._poller = poller
+        self._secrets = secrets
+        self._stale_s = stale_s
+        self._budget_s = budget_s
+        self._clock = clock
+        self._wall = wall
+
+    async def see(self, records: Sequence[PodRecord], access: Access, past: Memories) -> Seen:
+        """Ask every pod, in parallel; one that fails spoils only itself."""
+        looks = await self._all_looks(records, access, past)
+        now, wall = self._clock(), self._wall()
+        memories = {
+            record.uid: remember(
+                past.get(record.uid, PodMemory(restarts=record.restarts)), record, look
+            )
+            for record, look in zip(records, looks, strict=True)
+        }
+        views = tuple(
+            pod_view(one, memories[one.uid], now=now, wall=wall, stale_s=self._stale_s)
+            for one in records
+        )
+        return Seen(
+            views,
+            memories,
+            observation_of(look for look in looks if look is not None),
+            problems(views, memories),
+            Counter(view.unknown.value for view in views if view.unknown is not None),
+        )
+
+    async def _all_looks(
+        self, records: Sequence[PodRecord], access: Access, past: Memories
+    ) -> list[Look | None]:
+        """A look at each pod; None for one that had no turn or no end within the budget."""
+        slots = asyncio.Semaphore(PER_TARGET)
+
+        async def one(record: PodRecord) -> Look | None:
+            async with slots:
+                return await self._look(record, access, past.get(record.uid, PodMemory()))
+
+        tasks = [asyncio.create_task(one(record)) for record in records]
+        if not tasks:
+            return []
+        done, late = await asyncio.wait(tasks, timeout=self._budget_s)
+        for task in late:
+            task.cancel()
+        return [task.result() if task in done else None for task in tasks]
+
+    async def _look(self, record: PodRecord, access: Access, memory: PodMemory) -> Look | None:
+        if record.ip is None:
+            return None
+        if way(record, access) == SIDECAR:
+            port = record.sidecar_port or names.SIDECAR_PORT
+            url = f"http://{host(record.ip)}:{port}{sidecar.PATH}"
+            return sidecar.look(await self._poller.fetch(Request(url, sidecar.MAX_BYTES)))
+        urls = engine_urls(record, access)
+        answers = await asyncio.gather(*(self._engine_page(url, access) for url in urls))
+        return direct.look(answers, lambda at: measured(memory, at))
+
+    async def _engine_page(self, url: str, access: Access) -> Answer:
+        if access.secret is None:
+            return await self._poller.fetch(Request(url, direct.MAX_BYTES))
+        try:
+            return await self._with_key(url, access.secret)
+        except SecretError as error:
+            return Answer(self._clock(), unknown=Unknown.UNAUTHORIZED, detail=str(error))
+
+    async def _with_key(self, url: str, ref: SecretRef) -> Answer:
+        """Ask with the key; when it is refused, read the Secret again and ask once more."""
+        key = await self._secrets.bearer(ref)
+        answer = await self._poller.fetch(Request(url, direct.MAX_BYTES, key))
+        if answer.unknown is not Unknown.UNAUTHORIZED:
+            return answer
+        if (newer := await self._secrets.bearer(ref, again=True)) == key:
+            return answer
+        return await self._poller.fetch(Request(url, direct.MAX_BYTES, newer))
+
+
+def way(record: PodRecord, access: Access) -> str:
+    """Sidecar or Direct, for one pod."""
+    if access.observation == "Auto":
+        return DIRECT if record.sidecar_port is None else SIDECAR
+    return access.observation
+
+
+def engine_urls(record: PodRecord, access: Access) -> list[str]:
+    """The metrics pages of a pod's engines."""
+    ports = access.ports or (record.engine_port or direct.PORT,)
+    path = access.path or record.engine_path or direct.PATH
+    path = path if path.startswith("/") else f"/{path}"
+    return [f"{access.scheme}://{host(record.ip or '')}:{port}{path}" for port in ports]
+
+
+def host(ip: str) -> str:
+    """An address as a URL holds it."""
+    return f"[{ip}]" if ":" in ip else ip
+
+
+def observation_of(looks: Iterable[Look]) -> str:
+    """How the round's pods were seen: Sidecar, Direct or Mixed."""
+    ways = {look.way for look in looks}
+    if len(ways) > 1:
+        return "Mixed"
+    return next(iter(ways), SIDECAR)
+
+
+def problems(views: Sequence[PodView], memories: Memories) -> tuple[str, ...]:
+    """One line for each reason why pods that should be known are not, naming one of them."""
+    lines = []
+    silent = [view for view in views if view.unknown not in {None, Unknown.NOT_YET_SEEN}]
+    for reason in sorted({view.unknown for view in silent if view.unknown}):
+        named = [view for view in silent if view.unknown is reason]
+        detail = memories[named[0].uid].detail
+        more = f" and {len(named) - 1} more" if len(named) > 1 else ""
+        lines.append(f"{reason.value}: pod {named[0].name}{more}{': ' + detail if detail else ''}")
+    return tuple(lines)
+
+
+def fleet_view(
+    *, namespace: str, name: str, uid: str, target: Target, seen: Seen, conflict: str | None
+) -> FleetView:
+    """The input of a decision."""
+    return FleetView(
+        namespace=namespace,
+        name=name,
+        uid=uid,
+        target_kind=target.ref.kind,
+        target_name=target.ref.name,
+        spec_replicas=target.spec_replicas,
+        status_replicas=target.status_replicas,
+        pods=seen.pods,
+        rollout=target.rollout,
+        conflict=conflict,
+        observation=seen.observation,
+        problems=seen.problems + ((target.problem,) if target.problem else ()),
+    )

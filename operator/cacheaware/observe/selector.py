@@ -1,0 +1,77 @@
+"""Label selectors as the scale subresource spells them: `app=llm,tier in (a,b),!canary`."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+_REQUIREMENT = re.compile(
+    r"\s*(?:"
+    r"!\s*(?P<absent>[\w./-]+)"
+    r"|(?P<set>[\w./-]+)\s+(?P<how>in|notin)\s*\((?P<values>[^)]*)\)"
+    r"|(?P<key>[\w./-]+)\s*(?P<op>==|=|!=)\s*(?P<value>[\w.-]*)"
+    r"|(?P<present>[\w./-]+)"
+    r")\s*(?:,|$)"
+)
+
+
+class SelectorError(ValueError):
+    """The text is not a label selector."""
+
+
+@dataclass(frozen=True, slots=True)
+class Requirement:
+    """One term of a selector."""
+
+    key: str
+    values: frozenset[str] | None
+    """None: the label's presence alone counts."""
+    wanted: bool
+
+    def holds(self, labels: Mapping[str, str]) -> bool:
+        """Whether labels meet it; a missing label meets every negative term, as in Kubernetes."""
+        if self.key not in labels:
+            return not self.wanted
+        if self.values is None:
+            return self.wanted
+        return (labels[self.key] in self.values) == self.wanted
+
+
+@dataclass(frozen=True, slots=True)
+class Selector:
+    """All terms must hold."""
+
+    requirements: tuple[Requirement, ...]
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        """Whether a pod with these labels is selected."""
+        return all(one.holds(labels) for one in self.requirements)
+
+
+def parse_selector(text: str) -> Selector:
+    """Parse a selector; an empty one is refused, because it would select every pod.
+
+    Raises:
+        SelectorError: empty, or not a selector.
+    """
+    if not text.strip():
+        raise SelectorError("the target's selector is empty, so its pods can't be told")
+    found: list[Requirement] = []
+    position = 0
+    while position < len(text):
+        match = _REQUIREMENT.match(text, position)
+        if match is None or match.end() == position:
+            raise SelectorError(f"{text!r} is not a label selector")
+        found.append(_requirement(match.groupdict()))
+        position = match.end()
+    return Selector(tuple(found))
+
+
+def _requirement(part: Mapping[str, str | None]) -> Requirement:
+    if part["absent"]:
+        return Requirement(part["absent"], None, wanted=False)
+    if part["set"]:
+        values = frozenset(value.strip() for value in (part["values"] or "").split(","))
+        return Requirement(part["set"], values, wanted=part["how"] == "in")
+    if part["key"]:
+        return Requirement(part["key"], frozenset({part["value"] or ""}), wanted=part["op"] != "!=")
+    return Requirement(part["present"] or "", None, wanted=True)

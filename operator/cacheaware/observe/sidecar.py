@@ -1,0 +1,73 @@
+"""A pod seen through its sidecar: `GET /v1/state`."""
+
+import json
+
+from cacheaware.decide.fleet import Phase, PodLoad, Unknown
+from cacheaware.observe.look import SIDECAR, Look
+from cacheaware.observe.poll import Answer
+from cacheaware_sidecar.state import PodState, StateError, UnknownSchemaError, pod_state_from_json
+
+PATH = "/v1/state"
+MAX_BYTES = 256 * 1024
+
+
+def look(answer: Answer) -> Look:
+    """Read an answer of the sidecar."""
+    if answer.content is None:
+        return _unknown(answer, answer.unknown or Unknown.ERROR, answer.detail)
+    try:
+        state = pod_state_from_json(json.loads(answer.content))
+        return _seen(answer, state, Phase(state.phase))
+    except UnknownSchemaError as error:
+        return _unknown(answer, Unknown.SCHEMA, str(error))
+    except (StateError, ValueError) as error:
+        return _unknown(answer, Unknown.INVALID, str(error))
+
+
+def _unknown(answer: Answer, unknown: Unknown, detail: str) -> Look:
+    return Look(at=answer.at, way=SIDECAR, unknown=unknown, detail=detail)
+
+
+def _seen(answer: Answer, state: PodState, phase: Phase) -> Look:
+    known = state.sample_age_s is not None
+    return Look(
+        at=answer.at,
+        way=SIDECAR,
+        load=pod_load(state) if known else None,
+        unknown=None if known else reason_of(state),
+        detail="" if known else "; ".join(state.problems),
+        phase=phase,
+        sample_age_s=state.sample_age_s or 0.0,
+        seq=state.sample_seq,
+        ttft=state.latency.ttft_s,
+    )
+
+
+def pod_load(state: PodState) -> PodLoad:
+    """The load that a state reports."""
+    kv, rates = state.kv, state.rates
+    return PodLoad(
+        running=state.running,
+        waiting=state.waiting,
+        usage=kv.usage,
+        usage_max=kv.usage_max,
+        used_tokens=kv.used_tokens,
+        capacity_tokens=kv.capacity_tokens,
+        prompt_tokens_per_s=rates.prompt_tokens_per_s,
+        generation_tokens_per_s=rates.generation_tokens_per_s,
+        tokens_per_request=total(
+            rates.prompt_tokens_per_request, rates.generation_tokens_per_request
+        ),
+        prefix_hit_ratio=rates.prefix_hit_ratio,
+    )
+
+
+def total(prompt: float | None, generation: float | None) -> float | None:
+    """Tokens of a request; None unless both parts are known."""
+    return None if prompt is None or generation is None else prompt + generation
+
+
+def reason_of(state: PodState) -> Unknown:
+    """Why a sidecar has no sample; a problem it names counts before `not yet`."""
+    text = " ".join(state.problems)
+    return next((one for one in Unknown if one.value in text), Unknown.NOT_YET_SEEN)

@@ -1,0 +1,128 @@
+"""A pod as the operator keeps it: a small record made at once from the API's large body."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from cacheaware import names
+
+FINISHED = frozenset({"Succeeded", "Failed"})
+SCRAPE_PORT = "prometheus.io/port"
+SCRAPE_PATH = "prometheus.io/path"
+ENGINE_PORT_NAMES = ("metrics", "http", "http-metrics", "api")
+DRAIN_HOOK = "/drain/wait"
+DRAIN_SCRIPT = "/wait.py"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodRecord:
+    """What rounds need of a pod; times are seconds since the epoch, from the API's clock."""
+
+    namespace: str
+    name: str
+    uid: str
+    labels: Mapping[str, str]
+    ip: str | None = None
+    node: str | None = None
+    owner: str | None = None
+    """The controller's uid: the ReplicaSet or StatefulSet."""
+    ready: bool = False
+    ready_since: float | None = None
+    created: float = 0.0
+    terminating: bool = False
+    finished: bool = False
+    restarts: int = 0
+    sidecar_port: int | None = None
+    engine_port: int | None = None
+    """Where the engine's page is by the pod's own words: annotation, or a port's usual name."""
+    engine_path: str | None = None
+    final_drain: bool = False
+    deletion_cost: int | None = None
+    deletion_cost_by: str | None = None
+    """Our mark beside a deletion cost; None: the cost is somebody else's."""
+
+
+def pod_record(body: Mapping[str, Any]) -> PodRecord:
+    """Reduce a Pod object.
+
+    Raises:
+        KeyError: it has no name or uid, so it is no Pod.
+    """
+    meta, spec, status = body["metadata"], body.get("spec") or {}, body.get("status") or {}
+    annotations: Mapping[str, str] = meta.get("annotations") or {}
+    containers = [*(spec.get("initContainers") or ()), *(spec.get("containers") or ())]
+    ready = _ready_condition(status)
+    return PodRecord(
+        namespace=meta.get("namespace", ""),
+        name=meta["name"],
+        uid=meta["uid"],
+        labels=meta.get("labels") or {},
+        ip=status.get("podIP") or None,
+        node=spec.get("nodeName"),
+        owner=_controller(meta),
+        ready=ready is not None,
+        ready_since=ready,
+        created=seconds(meta.get("creationTimestamp")) or 0.0,
+        terminating="deletionTimestamp" in meta,
+        finished=status.get("phase") in FINISHED,
+        restarts=sum(one.get("restartCount", 0) for one in status.get("containerStatuses") or ()),
+        sidecar_port=_sidecar_port(containers),
+        engine_port=_engine_port(spec.get("containers") or (), annotations),
+        engine_path=annotations.get(SCRAPE_PATH),
+        final_drain=any(_drains(one) for one in spec.get("containers") or ()),
+        deletion_cost=_integer(annotations.get(names.DELETION_COST)),
+        deletion_cost_by=annotations.get(names.DELETION_COST_OWNER),
+    )
+
+
+def seconds(time: str | None) -> float | None:
+    """Seconds since the epoch of an API time; None where there is none."""
+    return datetime.fromisoformat(time).timestamp() if time else None
+
+
+def _controller(meta: Mapping[str, Any]) -> str | None:
+    owners = meta.get("ownerReferences") or ()
+    return next((str(one["uid"]) for one in owners if one.get("controller")), None)
+
+
+def _ready_condition(status: Mapping[str, Any]) -> float | None:
+    for one in status.get("conditions") or ():
+        if one.get("type") == "Ready" and one.get("status") == "True":
+            return seconds(one.get("lastTransitionTime")) or 0.0
+    return None
+
+
+def _ports(containers: Iterable[Mapping[str, Any]]) -> list[tuple[str, int]]:
+    ports = (port for one in containers for port in one.get("ports") or ())
+    return [(port.get("name", ""), port["containerPort"]) for port in ports]
+
+
+def _sidecar_port(containers: Iterable[Mapping[str, Any]]) -> int | None:
+    ports = _ports(containers)
+    named = [number for name, number in ports if name == names.SIDECAR_PORT_NAME]
+    usual = [number for _, number in ports if number == names.SIDECAR_PORT]
+    return next(iter(named + usual), None)
+
+
+def _engine_port(
+    containers: Iterable[Mapping[str, Any]], annotations: Mapping[str, str]
+) -> int | None:
+    if (annotated := _integer(annotations.get(SCRAPE_PORT))) is not None:
+        return annotated
+    ports = dict(reversed([p for p in _ports(containers) if p[0] != names.SIDECAR_PORT_NAME]))
+    return next((ports[name] for name in ENGINE_PORT_NAMES if name in ports), None)
+
+
+def _drains(container: Mapping[str, Any]) -> bool:
+    hook = (container.get("lifecycle") or {}).get("preStop") or {}
+    command = (hook.get("exec") or {}).get("command") or ()
+    path = (hook.get("httpGet") or {}).get("path") or ""
+    return path.startswith(DRAIN_HOOK) or any(DRAIN_SCRIPT in str(word) for word in command)
+
+
+def _integer(text: str | None) -> int | None:
+    try:
+        return int(text) if text is not None else None
+    except ValueError:
+        return None

@@ -1,0 +1,162 @@
+"""What the operator tells about itself: Prometheus metrics and logs."""
+
+import logging
+import sys
+from collections.abc import Iterable
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client.registry import Collector
+from pythonjsonlogger.json import JsonFormatter
+
+from cacheaware.decide.decision import Decision
+from cacheaware.decide.fleet import FleetView, Phase
+
+SCALER = ("namespace", "name")
+
+
+class Metrics:
+    """All series; those of a scaler that is gone are removed."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self.desired = self._gauge("desired_replicas", "Replicas the operator wants.")
+        self.current = self._gauge("current_replicas", "Replicas the target asks for.")
+        self.serving = self._gauge("serving_replicas", "Pods that serve.")
+        self.starting = self._gauge("starting_replicas", "Pods ordered and not yet serving.")
+        self.unknown = self._gauge("unknown_replicas", "Serving pods of which nothing is known.")
+        self.usage = self._gauge(
+            "kv_usage_ratio", "Pinned KV of the serving pods, 0..1, weighted by capacity."
+        )
+        self.used = self._gauge("kv_used_tokens", "Tokens pinned in the serving pods' KV caches.")
+        self.capacity = self._gauge("kv_capacity_tokens", "Tokens that fit into those caches.")
+        self.pending = self._gauge("pending_requests", "Requests waiting in the serving pods.")
+        self.running = self._gauge("running_requests", "Requests running in the serving pods.")
+        self.reason = Gauge(
+            "cacheaware_decision",
+            "1 for the reason of the last decision.",
+            (*SCALER, "reason"),
+            registry=self.registry,
+        )
+        self.scaled = self._counter("scale_events", "Changes of replicas written.", "direction")
+        self.scrape_errors = self._counter("scrape_errors", "Looks without a load.", "reason")
+        self.wrong_victims = self._counter(
+            "other_pods_deleted", "Pods that went in a shrink and were not chosen."
+        )
+        self.failed_rounds = self._counter("failed_rounds", "Rounds that ended in an error.")
+        self.round_seconds = Histogram(
+            "cacheaware_round_seconds",
+            "From reading the target to the end of a scaler's round.",
+            registry=self.registry,
+            buckets=(0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10),
+        )
+        self.api_errors = Counter(
+            "cacheaware_api_errors",
+            "Calls to the Kubernetes API that failed; status 0: not reached.",
+            ("method", "status"),
+            registry=self.registry,
+        )
+        self.lease = Gauge(
+            "cacheaware_lease_held", "1 while this operator may write.", registry=self.registry
+        )
+        self.watch_silence = Gauge(
+            "cacheaware_pod_watch_silence_seconds",
+            "Since the most silent watch of pods was known to work.",
+            registry=self.registry,
+        )
+        self._reasons: dict[tuple[str, str], str] = {}
+        self._by_scaler: list[Gauge | Counter] = [
+            self.desired, self.current, self.serving, self.starting, self.unknown, self.usage,
+            self.used, self.capacity, self.pending, self.running,
+        ]  # fmt: skip
+
+    def _gauge(self, name: str, text: str) -> Gauge:
+        return Gauge(f"cacheaware_{name}", text, SCALER, registry=self.registry)
+
+    def _counter(self, name: str, text: str, *labels: str) -> Counter:
+        return Counter(f"cacheaware_{name}", text, (*SCALER, *labels), registry=self.registry)
+
+    def api_error(self, method: str, status: int) -> None:
+        """A call to the API failed."""
+        self.api_errors.labels(method, str(status)).inc()
+
+    def decided(self, fleet: FleetView, decision: Decision) -> None:
+        """Show a round; a number that is not known has no series rather than a zero."""
+        key = (fleet.namespace, fleet.name)
+        serving = [
+            pod.load for pod in fleet.pods if pod.phase is Phase.SERVING and pod.load is not None
+        ]
+        used, capacity = (
+            total(x.used_tokens for x in serving),
+            total(x.capacity_tokens for x in serving),
+        )
+        usages = [load.usage for load in serving]
+        for gauge, value in (
+            (self.desired, decision.desired),
+            (self.current, decision.current),
+            (self.serving, decision.serving),
+            (self.starting, decision.starting),
+            (self.unknown, decision.unknown),
+            (self.used, used),
+            (self.capacity, capacity),
+            (self.usage, ratio(used, capacity, usages)),
+            (self.pending, total(load.waiting for load in serving)),
+            (self.running, total(load.running for load in serving)),
+        ):
+            show(gauge, key, value)
+        self._show_reason(key, decision.reason)
+
+    def _show_reason(self, key: tuple[str, str], reason: str) -> None:
+        before = self._reasons.get(key)
+        if before is not None and before != reason:
+            self.reason.remove(*key, before)
+        self._reasons[key] = reason
+        self.reason.labels(*key, reason).set(1)
+
+    def forget(self, namespace: str, name: str) -> None:
+        """Remove a scaler's series."""
+        for gauge in self._by_scaler:
+            show(gauge, (namespace, name), None)
+        if (reason := self._reasons.pop((namespace, name), None)) is not None:
+            self.reason.remove(namespace, name, reason)
+        match = {"namespace": namespace, "name": name}
+        for counter in (self.scaled, self.scrape_errors, self.wrong_victims, self.failed_rounds):
+            counter.remove_by_labels(match)
+
+
+def show(gauge: Gauge | Counter, key: tuple[str, str], value: float | None) -> None:
+    """Set a gauge, or remove its series where the value is not known."""
+    if value is not None and isinstance(gauge, Gauge):
+        gauge.labels(*key).set(value)
+        return
+    gauge.remove_by_labels(dict(zip(SCALER, key, strict=True)))
+
+
+def total(values: Iterable[float | None]) -> float | None:
+    """The sum of what is known; None where nothing is."""
+    known = [value for value in values if value is not None]
+    return sum(known) if known else None
+
+
+def ratio(
+    used: float | None, capacity: float | None, usages: Iterable[float | None]
+) -> float | None:
+    """Usage by tokens where they are known, else the mean of the pods' usages."""
+    if used is not None and capacity:
+        return used / capacity
+    known = [usage for usage in usages if usage is not None]
+    return sum(known) / len(known) if known else None
+
+
+def set_up_logging(log_format: str, level: str) -> None:
+    """One line per record on stderr: plain text, or JSON for a log collector."""
+    handler = logging.StreamHandler(sys.stderr)
+    fields = "%(asctime)s %(levelname)s %(name)s %(message)s"
+    handler.setFormatter(
+        JsonFormatter(fields) if log_format == "json" else logging.Formatter(fields)
+    )
+    logging.basicConfig(level=level, handlers=[handler], force=True)
+    for noisy in ("kopf.activities", "kopf._core.reactor.running", "aiohttp.access"):
+        logging.getLogger(noisy).setLevel(max(logging.WARNING, logging.getLevelName(level)))
+
+
+__all__ = ["Collector", "Metrics", "set_up_logging"]
