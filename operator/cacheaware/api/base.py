@@ -5,10 +5,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic.alias_generators import to_camel
 
-PLACE = re.compile(r"\{([\w.]+)\}")
+PLACE = re.compile(r" \{([\w.]+)\}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,17 +21,17 @@ class Rule:
     cel: str
     check: Callable[[Any], bool]
     message: str
-    """What the user reads; `{minReplicas}` stands for the value of that field."""
+    """What the user reads; ` {minReplicas}` stands for the value of that field."""
     field_path: str = ""
 
     def text(self, model: BaseModel) -> str:
         """The message for one object, with its values in place."""
         values = model.model_dump(by_alias=True)
-        return PLACE.sub(lambda place: str(walk(values, place[1])), self.message)
+        return PLACE.sub(lambda place: f" {walk(values, place[1])}", self.message)
 
     def schema(self) -> dict[str, str]:
         """The entry of `x-kubernetes-validations`."""
-        entry = {"rule": self.cel, "message": PLACE.sub(r"\1", self.message)}
+        entry = {"rule": self.cel, "message": PLACE.sub("", self.message)}
         if PLACE.search(self.message):
             entry["messageExpression"] = self.message_expression()
         if self.field_path:
@@ -40,11 +40,11 @@ class Rule:
 
     def message_expression(self) -> str:
         """The message as a CEL expression, for the API server to put the values in."""
-        parts = PLACE.split(self.message)
-        words = [
-            f"string(self.{part})" if i % 2 else f"'{part}'" for i, part in enumerate(parts) if part
-        ]
-        return " + ".join(words)
+        words = PLACE.split(self.message)
+        parts = [f"'{words[0]} '"]
+        for path, text in zip(words[1::2], words[2::2], strict=True):
+            parts += [f"string(self.{path})", f"'{text} '"]
+        return " + ".join([*parts[:-1], f"'{words[-1]}'"])
 
 
 def walk(values: Any, path: str) -> Any:
@@ -54,20 +54,16 @@ def walk(values: Any, path: str) -> Any:
     return values
 
 
-def whole(value: Any) -> Any:
-    """3.0 is the integer 3 in JSON, as the API server sees it too."""
+def as_stored(value: Any) -> Any:
+    """A value as the API server reads it: 3.0 is the integer 3, and a null is an absent field."""
+    if isinstance(value, dict):
+        return {name: as_stored(item) for name, item in value.items() if item is not None}
+    if isinstance(value, list):
+        return [as_stored(item) for item in value]
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-def without_nulls(value: Any) -> Any:
-    """A null is an absent field, as in the API server, which drops it before defaulting."""
-    if isinstance(value, dict):
-        return {name: item for name, item in value.items() if item is not None}
-    return value
-
-
-Int = Annotated[int, BeforeValidator(whole)]
-Count = Annotated[int, BeforeValidator(whole), Field(ge=0)]
+Count = Annotated[int, Field(ge=0)]
 
 
 class Model(BaseModel):
@@ -87,9 +83,9 @@ class Model(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def drop_nulls(cls, value: Any) -> Any:
-        """Read a null as an absent field."""
-        return without_nulls(value)
+    def read_as_stored(cls, value: Any) -> Any:
+        """Read what the API server would store."""
+        return as_stored(value)
 
     @model_validator(mode="after")
     def keep_rules(self) -> Self:

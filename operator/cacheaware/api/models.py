@@ -4,7 +4,7 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from cacheaware.api.base import Int, Model, Rule
+from cacheaware.api.base import Model, Rule
 from cacheaware.api.spec import (
     Behavior,
     Drain,
@@ -58,7 +58,7 @@ class Metadata(Model):
     namespace: str = ""
     uid: str = ""
     resource_version: str = ""
-    generation: Int = 0
+    generation: int = 0
     creation_timestamp: str = ""
     deletion_timestamp: str | None = None
     labels: dict[str, str] = Field(default_factory=dict)

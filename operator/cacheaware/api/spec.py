@@ -5,13 +5,13 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, JsonValue, field_validator
 
-from cacheaware.api.base import Int, Model, Rule
+from cacheaware.api.base import Model, Rule
 from cacheaware.names import KIND
 
 API_VERSION = r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?v[0-9]+((alpha|beta)[0-9]+)?$"
 OBJECT_NAME = r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$"
 KEY_NAME = r"^[-._a-zA-Z0-9]+$"
-HTTP_PATH = r"^/[^?#\s]*$"
+HTTP_PATH = r"^/[-._~!$&()*+,;=:@%/a-zA-Z0-9]*$"
 
 EngineType = Literal[
     "Auto",
@@ -57,8 +57,8 @@ class ScaleTargetRef(Model):
     rules: ClassVar[tuple[Rule, ...]] = (
         Rule(
             f"self.apiVersion.matches({cel_regex(API_VERSION)})",
-            lambda ref: re.search(API_VERSION, ref.api_version) is not None,
-            "apiVersion must be a group and version such as apps/v1, not {apiVersion}",
+            lambda ref: re.fullmatch(API_VERSION, ref.api_version) is not None,
+            "apiVersion {apiVersion} must be a group and version such as apps/v1",
             ".apiVersion",
         ),
         Rule(
@@ -69,8 +69,8 @@ class ScaleTargetRef(Model):
         ),
         Rule(
             f"self.name.matches({cel_regex(OBJECT_NAME)})",
-            lambda ref: re.search(OBJECT_NAME, ref.name) is not None,
-            "name must be the name of a workload (lower case letters, digits, - and .), not {name}",
+            lambda ref: re.fullmatch(OBJECT_NAME, ref.name) is not None,
+            "name {name} must be that of a workload: lower case letters, digits, - and .",
             ".name",
         ),
     )
@@ -87,14 +87,14 @@ class SecretKeyRef(Model):
     rules: ClassVar[tuple[Rule, ...]] = (
         Rule(
             f"self.name.matches({cel_regex(OBJECT_NAME)})",
-            lambda ref: re.search(OBJECT_NAME, ref.name) is not None,
-            "name must be the name of a Secret (lower case letters, digits, - and .), not {name}",
+            lambda ref: re.fullmatch(OBJECT_NAME, ref.name) is not None,
+            "name {name} must be that of a Secret: lower case letters, digits, - and .",
             ".name",
         ),
         Rule(
             f"self.key.matches({cel_regex(KEY_NAME)})",
-            lambda ref: re.search(KEY_NAME, ref.key) is not None,
-            "key must be a key of the Secret (letters, digits, -, _ and .), not {key}",
+            lambda ref: re.fullmatch(KEY_NAME, ref.key) is not None,
+            "key {key} must be a key of the Secret: letters, digits, -, _ and .",
             ".key",
         ),
     )
@@ -105,7 +105,7 @@ class Engine(Model):
 
     type: EngineType = "Auto"
     """The engine; Auto recognises it from its metrics page."""
-    ports: list[Annotated[Int, Field(ge=1, le=65535)]] | None = Field(
+    ports: list[Annotated[int, Field(ge=1, le=65535)]] | None = Field(
         default=None,
         min_length=1,
         max_length=16,
@@ -126,8 +126,8 @@ class Engine(Model):
     rules: ClassVar[tuple[Rule, ...]] = (
         Rule(
             f"!has(self.path) || self.path.matches({cel_regex(HTTP_PATH)})",
-            lambda engine: engine.path is None or re.search(HTTP_PATH, engine.path) is not None,
-            "path must begin with / and hold no query, fragment or blank, such as /metrics",
+            lambda engine: engine.path is None or re.fullmatch(HTTP_PATH, engine.path) is not None,
+            "path {path} must begin with / and hold no query, fragment or blank, such as /metrics",
             ".path",
         ),
     )
@@ -149,11 +149,11 @@ class Engine(Model):
 class Targets(Model):
     """How full a replica may be. Growing needs one of these exceeded, shrinking all of them low."""
 
-    kv_utilization_percent: Int = Field(default=80, ge=1, le=100)
+    kv_utilization_percent: int = Field(default=80, ge=1, le=100)
     """Pinned KV cache of a replica, in percent of its capacity."""
-    pending_per_replica: Int = Field(default=5, ge=1, le=10_000)
+    pending_per_replica: int = Field(default=5, ge=1, le=10_000)
     """Waiting requests per replica."""
-    time_to_first_token_ms: Int | None = Field(default=None, ge=1, le=600_000)
+    time_to_first_token_ms: int | None = Field(default=None, ge=1, le=600_000)
     """The 90th percentile of the time to the first token, in milliseconds. Above it the fleet grows
     by one replica at a time and does not shrink."""
 
@@ -163,9 +163,9 @@ class ScalingPolicy(Model):
 
     type: Literal["Pods", "Percent"]
     """What `value` counts."""
-    value: Int = Field(ge=1, le=10_000)
+    value: int = Field(ge=1, le=10_000)
     """Pods, or percent of the replicas at the period's beginning."""
-    period_seconds: Int = Field(ge=1, le=1800)
+    period_seconds: int = Field(ge=1, le=1800)
     """Length of the period."""
 
 
@@ -183,12 +183,12 @@ POLICIES = "How fast it may go. Where an outdated CRD drops this field: at most 
 class ScalingRules(Model):
     """One direction of `behavior`, in the words of the HorizontalPodAutoscaler."""
 
-    stabilization_window_seconds: Int = Field(default=0, ge=0, le=3600)
+    stabilization_window_seconds: int = Field(default=0, ge=0, le=3600)
     """Growing takes the lowest recommendation of this window, shrinking the highest."""
     select_policy: Literal["Max", "Min", "Disabled"] = "Max"
     """Which policy counts: the one that allows most, the one that allows least, or no change."""
     policies: list[ScalingPolicy] = Field(default=[], min_length=1, max_length=8)
-    tolerance_percent: Int = Field(default=10, ge=0, le=100)
+    tolerance_percent: int = Field(default=10, ge=0, le=100)
     """A load that differs from the target by less than this changes nothing."""
 
 
@@ -207,7 +207,7 @@ class ScaleUp(ScalingRules):
 class ScaleDown(ScalingRules):
     """How the fleet shrinks."""
 
-    stabilization_window_seconds: Int = Field(default=300, ge=0, le=3600)
+    stabilization_window_seconds: int = Field(default=300, ge=0, le=3600)
     """Shrinking takes the highest recommendation of this window."""
     policies: list[ScalingPolicy] = Field(
         default=[],
@@ -230,18 +230,18 @@ class Behavior(Model):
 class Drain(Model):
     """The operator's side of giving pods up; a pod's own deadline is set in its template."""
 
-    share_percent: Int = Field(default=25, ge=1, le=100)
+    share_percent: int = Field(default=25, ge=1, le=100)
     """At most this share of the replicas is on its way out at a time, but always one."""
-    deadline_seconds: Int = Field(default=300, ge=1, le=86_400)
+    deadline_seconds: int = Field(default=300, ge=1, le=86_400)
     """How long a shrink waits for the pods of the shrink before it to be gone."""
 
 
 class Fallback(Model):
     """What to do when nothing is known of the load."""
 
-    after_seconds: Int = Field(default=300, ge=15, le=86_400)
+    after_seconds: int = Field(default=300, ge=15, le=86_400)
     """How long nothing must have been known."""
-    replicas: Int = Field(ge=1, le=10_000)
+    replicas: int = Field(ge=1, le=10_000)
     """At least so many replicas from then on; more are kept."""
 
 
@@ -258,9 +258,9 @@ class ScalerSpec(Model):
     """The workload to scale. It can be changed until the first scaling."""
     mode: Literal["Advise", "Scale"] = "Advise"
     """Advise decides and reports and writes nothing but this status; Scale acts."""
-    min_replicas: Int = Field(default=1, ge=0, le=10_000)
+    min_replicas: int = Field(default=1, ge=0, le=10_000)
     """Never fewer than this."""
-    max_replicas: Int = Field(ge=1, le=10_000)
+    max_replicas: int = Field(ge=1, le=10_000)
     """Never more than this."""
     observation: Literal["Auto", "Sidecar", "Direct"] = "Auto"
     """Where loads are read: from the sidecar, straight from the engine, or from the sidecar where

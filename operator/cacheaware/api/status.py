@@ -5,11 +5,12 @@ from typing import Literal
 from pydantic import Field
 from pydantic.config import JsonDict
 
-from cacheaware.api.base import Count, Int, Model
+from cacheaware.api.base import Count, Model
 from cacheaware.decide.decision import Decision
 
 DATE_TIME: JsonDict = {"format": "date-time"}
 INT64: JsonDict = {"format": "int64"}
+MAX_INT32 = 2**31 - 1
 MAX_DECISIONS = 10
 MAX_TERMS = 8
 MAX_LIMITS = 16
@@ -31,7 +32,7 @@ class Condition(Model):
     """Why, in a sentence."""
     last_transition_time: str = Field(max_length=64, json_schema_extra=DATE_TIME)
     """When `status` last changed."""
-    observed_generation: Int | None = Field(default=None, ge=0, json_schema_extra=INT64)
+    observed_generation: int | None = Field(default=None, ge=0, json_schema_extra=INT64)
     """The generation of the spec that this condition is about."""
 
 
@@ -97,7 +98,7 @@ class DecisionRecord(Model):
 class ScalerStatus(Model):
     """What the operator sees, decides and did."""
 
-    observed_generation: Int | None = Field(default=None, ge=0, json_schema_extra=INT64)
+    observed_generation: int | None = Field(default=None, ge=0, json_schema_extra=INT64)
     """The generation of the spec that this status is about."""
     current_replicas: Count | None = None
     """Replicas that the target asks for."""
@@ -135,7 +136,7 @@ def record_of(decision: Decision, time: str) -> DecisionRecord:
     return DecisionRecord(
         time=time,
         **{"from": max(0, decision.current), "to": max(0, decision.desired)},
-        raw=decision.raw,
+        raw=None if decision.raw is None else min(decision.raw, MAX_INT32),
         reason=decision.reason,
         message=shortened(decision.message, MAX_MESSAGE),
         limited_by=list(decision.limited_by[:MAX_LIMITS]) or None,
@@ -145,7 +146,7 @@ def record_of(decision: Decision, time: str) -> DecisionRecord:
                 demand=round(term.demand, 3),
                 per_replica=round(term.per_replica, 3),
                 unit=term.unit,
-                replicas=term.replicas,
+                replicas=min(term.replicas, MAX_INT32),
                 note=shortened(term.note, 512) or None,
             )
             for term in decision.terms[:MAX_TERMS]
