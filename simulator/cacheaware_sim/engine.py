@@ -391,14 +391,13 @@ class Engine:
         if names is None or not self.config.prefix_caching:
             return
         size = self.config.block_size
-        for index in range(start // size, min(end // size, len(names))):
-            if self.pool.name(names[index]):
-                request.named.append(names[index])
+        request.named.extend(self.pool.name(names[start // size : end // size]))
 
     def _name_decoded(self, request: Request) -> None:
         if request.block_names is not None:
             end = self._decodes.computed(request)
-            self._name_computed(request, end - self.config.block_size, end)
+            if end // self.config.block_size <= len(request.block_names):
+                self._name_computed(request, end - self.config.block_size, end)
 
     def _name_own_blocks(self, request: Request) -> None:
         """Let a preempted request find its own blocks again, as long as nobody takes them."""

@@ -79,23 +79,23 @@ class KvPool:
         else:
             self._pinned[name] = users + 1
 
-    def name(self, name: int) -> bool:
-        """Make a block in use findable; False if one of that name is here already."""
-        if name in self._pinned or name in self._cached:
-            return False
-        self._pinned[name] = 1
-        return True
+    def name(self, names: Sequence[int]) -> Sequence[int]:
+        """Make blocks in use findable; those of them of whose name none was here already."""
+        pinned, cached = self._pinned, self._cached
+        if not (pinned.keys().isdisjoint(names) and cached.keys().isdisjoint(names)):
+            names = [name for name in names if name not in pinned and name not in cached]
+        pinned.update(dict.fromkeys(names, 1))
+        return names
 
     def give_back(self, names: Sequence[int], nameless: int) -> None:
         """Give back blocks: named ones stay findable, a prompt's last ones are evicted first."""
         pinned, cached = self._pinned, self._cached
         released = nameless
         for name in reversed(names):
-            users = pinned[name] - 1
-            if users:
-                pinned[name] = users
-            else:
-                del pinned[name]
+            users = pinned.pop(name)
+            if users == 1:
                 cached[name] = None
                 released += 1
+            else:
+                pinned[name] = users - 1
         self.in_use -= released

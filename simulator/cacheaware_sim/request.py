@@ -18,8 +18,8 @@ class Request:
     """One request: what it asks for, and what became of it. Mutable and slotted for speed.
 
     `block_names` are the chained hashes of its full blocks of tokens, prompt first, then output as
-    far as it is known beforehand; None means that no other request can share them. Times are
-    seconds of the driver's clock.
+    far as it is known beforehand, none of them twice; None means that no other request can share
+    them. Times are seconds of the driver's clock.
     """
 
     __slots__ = (

@@ -1,0 +1,61 @@
+"""What became of the requests of a load generator."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+from statistics import fmean
+from typing import Any
+
+QUANTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
+
+
+@dataclass(slots=True)
+class LoadResult:
+    """Counts and times (seconds) of the requests that were sent."""
+
+    sent: int = 0
+    ok: int = 0
+    not_sent: int = 0
+    """Arrivals of an open loop while too many requests were in flight."""
+    failed: Counter[str] = field(default_factory=Counter)
+    """By kind, e.g. refused, http-500, error-in-stream, no-finish-reason, cut, timeout."""
+    duration_s: float = 0.0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    ttft_s: list[float] = field(default_factory=list)
+    tpot_s: list[float] = field(default_factory=list)
+    e2e_s: list[float] = field(default_factory=list)
+
+    def as_json(self) -> dict[str, Any]:
+        """Stable keys; latencies are null where nothing was measured."""
+        return {
+            "sent": self.sent,
+            "ok": self.ok,
+            "failed": dict(sorted(self.failed.items())),
+            "failed_total": self.failed.total(),
+            "not_sent": self.not_sent,
+            "duration_s": round(self.duration_s, 3),
+            "requests_per_s": round(self.sent / self.duration_s, 3) if self.duration_s else None,
+            "prompt_tokens": self.prompt_tokens,
+            "completion_tokens": self.completion_tokens,
+            "ttft_s": summary(self.ttft_s),
+            "tpot_s": summary(self.tpot_s),
+            "e2e_s": summary(self.e2e_s),
+        }
+
+
+def summary(values: list[float]) -> dict[str, float] | None:
+    """Mean, quantiles (the next value at or above) and maximum; None of no values.
+
+    >>> summary([1.0, 2.0, 3.0, 4.0])["p50"]
+    2.0
+    """
+    if not values:
+        return None
+    ordered = sorted(values)
+    last = len(ordered) - 1
+    quantiles = {
+        name: ordered[min(last, max(0, -int(-share * len(ordered) // 1) - 1))]
+        for name, share in QUANTILES.items()
+    }
+    numbers = {"mean": fmean(ordered), **quantiles, "max": ordered[-1]}
+    return {name: round(number, 6) for name, number in numbers.items()}
