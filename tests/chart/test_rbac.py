@@ -30,7 +30,6 @@ CLUSTER = {
         READ,
         "notice a schema that was not upgraded; kopf follows kinds that come and go",
     ),
-    ("", "namespaces"): (FOLLOW, "kopf follows namespaces as they come and go"),
 }
 NAMESPACES = {"watch": {"namespaces": ["models", "more-models"]}}
 

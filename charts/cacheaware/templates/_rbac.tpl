@@ -44,9 +44,6 @@ API server for each line of it. tests/chart holds the reason for each rule.
 - apiGroups: [apiextensions.k8s.io]
   resources: [customresourcedefinitions]
   verbs: [get, list, watch]
-- apiGroups: [""]
-  resources: [namespaces]
-  verbs: [list, watch]
 {{- end -}}
 
 {{/* In the operator's own namespace. A create can't be limited to a name. */}}
