@@ -32,7 +32,7 @@ class Situation:
     """None: nothing could be decided; one of the faults says why."""
     target_fault: Fault | None = None
     conflict: str | None = None
-    """Another owner of the target's replicas; in Advise that is information."""
+    """Another owner of the target's replicas, as a noun; in Advise that is information."""
     write_fault: Fault | None = None
     missing_fields: tuple[str, ...] = ()
     """Fields that the installed CRD drops."""
@@ -131,7 +131,7 @@ def scaling_active(found: Situation) -> Condition:
     if found.mode != "Scale":
         return Condition(kind, FALSE, Reasons.ADVISED, "mode is Advise: nothing is written")
     if found.conflict:
-        return Condition(kind, FALSE, Reasons.CONFLICT, found.conflict)
+        return Condition(kind, FALSE, Reasons.CONFLICT, managed_by(found.conflict))
     if found.fleet is not None and found.fleet.spec_replicas == 0:
         return Condition(kind, FALSE, Reasons.PAUSED, "somebody set the target's replicas to 0")
     if found.decision is None:
@@ -165,9 +165,14 @@ def conflicted(found: Situation) -> Condition:
     """Whether somebody else owns the target's replicas."""
     kind = Conditions.CONFLICTED
     if found.conflict and found.mode == "Scale":
-        return Condition(kind, TRUE, Reasons.CONFLICT, found.conflict)
-    told = f"for information: {found.conflict}" if found.conflict else ""
+        return Condition(kind, TRUE, Reasons.CONFLICT, managed_by(found.conflict))
+    told = f"{managed_by(found.conflict)}; in Advise that is no conflict" if found.conflict else ""
     return Condition(kind, FALSE, Reasons.NO_CONFLICT, told)
+
+
+def managed_by(owner: str) -> str:
+    """A conflict in a sentence."""
+    return f"the target is managed by {owner}: nothing is written"
 
 
 def schema_outdated(missing: Sequence[str]) -> Condition:

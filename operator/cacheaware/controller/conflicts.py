@@ -5,27 +5,19 @@ from cacheaware.controller.registry import Registry, Scaler
 
 
 def conflict(scaler: Scaler, registry: Registry, installation: str) -> str | None:
-    """The other owner in words; None when there is none."""
+    """The other owner as a noun; None when there is none."""
     if scaler.ref is None:
         return None
     if scaler.installation is not None and scaler.installation != installation:
-        return (
-            f"the annotation {names.OWNER} gives this object to the installation in"
-            f" {scaler.installation!r}; this one is {installation!r}"
-        )
+        return f"the installation in {scaler.installation} (annotation {names.OWNER})"
     claims = sorted(str(one) for one in registry.claims(scaler.ref))
-    if claims:
-        return f"{scaler.ref.kind} {scaler.ref.name} is managed by {' and '.join(claims)}"
-    return older_rival(scaler, registry)
+    return " and ".join(claims) or older_rival(scaler, registry)
 
 
 def older_rival(scaler: Scaler, registry: Registry) -> str | None:
     """Of several CacheAwareScalers in Scale the oldest writes; ties go by uid."""
     older = [one for one in registry.rivals(scaler) if age(one) < age(scaler)]
-    if not older:
-        return None
-    first = min(older, key=age)
-    return f"the older {names.KIND} {first.name} scales {first.ref}"
+    return f"the older {names.KIND} {min(older, key=age).name}" if older else None
 
 
 def age(scaler: Scaler) -> tuple[str, str]:
