@@ -39,8 +39,14 @@ def capacity_from_info(name: bytes) -> Callable[[Reader, frozenset[Rank]], Capac
 def _configs(reader: Reader, name: bytes) -> Configs:
     if name not in reader.found:
         reader.problem(name, "not on the page, so the capacity is unknown")
-    series = [read_series(rest) for rest in reader.found.get(name, ())]
-    return {reader.rank(each[0]): each[0] for each in series if each is not None}
+    configs: dict[Rank, Labels] = {}
+    for rest in reader.found.get(name, ()):
+        series = read_series(rest)
+        if series is None:
+            reader.problem(name, "a line is not well formed")
+            return {}
+        configs[reader.rank(series[0])] = series[0]
+    return configs
 
 
 class _Info:

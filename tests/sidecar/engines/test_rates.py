@@ -1,0 +1,105 @@
+"""Counters to rates, across restarts."""
+
+import math
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cacheaware_sidecar.engines import EngineSample, Rates, rates, restarted
+from cacheaware_sidecar.engines.rates import COUNTERS
+
+BEFORE = EngineSample(
+    engine="vllm",
+    prompt_tokens=1000,
+    generation_tokens=200,
+    requests=10,
+    preemptions=5,
+    prefix_queries=1000,
+    prefix_hits=400,
+    started_at=1.0,
+)
+AFTER = EngineSample(
+    engine="vllm",
+    prompt_tokens=4000,
+    generation_tokens=500,
+    requests=20,
+    preemptions=8,
+    prefix_queries=4000,
+    prefix_hits=1900,
+    started_at=1.0,
+)
+
+
+def test_rates_between_two_samples():
+    assert rates(BEFORE, AFTER, 10) == Rates(
+        prompt_tokens_per_s=300,
+        generation_tokens_per_s=30,
+        requests_per_s=1,
+        prompt_tokens_per_request=300,
+        generation_tokens_per_request=30,
+        prefix_hit_ratio=0.5,
+        preemptions_per_s=0.3,
+    )
+
+
+def test_nothing_happened_is_zero_per_second_and_no_ratio():
+    assert rates(AFTER, AFTER, 10) == Rates(
+        prompt_tokens_per_s=0, generation_tokens_per_s=0, requests_per_s=0, preemptions_per_s=0
+    )
+
+
+@pytest.mark.parametrize("seconds", [0, -1, math.nan, math.inf])
+def test_without_time_between_there_are_no_rates(seconds):
+    assert rates(BEFORE, AFTER, seconds) == Rates()
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        pytest.param(BEFORE, replace(AFTER, started_at=2.0), id="another start"),
+        pytest.param(BEFORE, replace(AFTER, engine="sglang"), id="another engine"),
+        pytest.param(replace(BEFORE, preemptions=9), AFTER, id="a counter that fell"),
+    ],
+)
+def test_after_a_restart_the_whole_value_has_grown(before, after):
+    assert restarted(before, after)
+    assert rates(before, after, 10).prompt_tokens_per_s == 400
+    assert rates(before, after, 10).preemptions_per_s == 0.8
+
+
+def test_an_unknown_start_is_no_restart():
+    assert not restarted(BEFORE, replace(AFTER, started_at=None))
+    assert not restarted(replace(BEFORE, started_at=None), AFTER)
+
+
+@pytest.mark.parametrize("sample", ["before", "after"])
+def test_an_unknown_counter_has_no_rate(sample):
+    before = replace(BEFORE, requests=None) if sample == "before" else BEFORE
+    after = replace(AFTER, requests=None) if sample == "after" else AFTER
+    result = rates(before, after, 10)
+    assert (result.requests_per_s, result.prompt_tokens_per_request) == (None, None)
+    assert result.prompt_tokens_per_s == 300
+
+
+def test_without_prefix_counters_the_engines_own_ratio_counts():
+    after = replace(AFTER, prefix_hits=None, prefix_hit_ratio=0.31)
+    assert rates(BEFORE, after, 10).prefix_hit_ratio == 0.31
+
+
+def test_more_hits_than_queries_is_no_ratio():
+    assert rates(BEFORE, replace(AFTER, prefix_hits=9000), 10).prefix_hit_ratio is None
+
+
+COUNTS = st.none() | st.floats(0, 1e12)
+SAMPLES = st.builds(EngineSample, **dict.fromkeys(COUNTERS, COUNTS), started_at=COUNTS)
+
+
+@given(SAMPLES, SAMPLES, st.floats(allow_nan=True))
+def test_no_rate_is_negative_or_not_a_number(before, after, seconds):
+    result = rates(before, after, seconds)
+    for name in Rates.__dataclass_fields__:
+        value = getattr(result, name)
+        assert value is None or value >= 0
+    assert result.prefix_hit_ratio is None or result.prefix_hit_ratio <= 1
