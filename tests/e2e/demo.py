@@ -1,0 +1,162 @@
+"""`make demo`: the main job on a real cluster, told as it happens; ends by itself.
+
+Installs the chart, applies mock engines with sidecars and a CacheAwareScaler, puts load on them,
+and shows what the caches hold, what was decided and why. About four minutes.
+"""
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+from tests.cluster import choice, images, programs
+from tests.cluster.errors import ClusterError
+from tests.e2e.real_cluster import RealCluster
+from tests.e2e.release import Release
+from tests.e2e.workload import Fleet, documents
+
+from cacheaware.cli.top import bar
+
+NAMESPACE = "cacheaware-demo"
+LOAD_SECONDS = 60
+FRAME_SECONDS = 5.0
+CACHEAWARE = Path(sys.executable).with_name("cacheaware")
+
+
+def main() -> int:
+    """Run the demo; 1 where no cluster can be made or the story did not happen."""
+    try:
+        made = choice.choose()
+        was_up = made.status()["up"]
+        tell("A cluster: found one." if was_up else "A cluster: making one.")
+        kubeconfig = made.up()
+    except ClusterError as error:
+        print(error, file=sys.stderr)
+        return 1
+    try:
+        tell("Images of operator, sidecar and mock engine, from this checkout.")
+        images.load(made, images.build_all())
+        cluster = RealCluster(made.way, kubeconfig, programs.kubectl(), programs.helm())
+        return show(cluster)
+    finally:
+        if not was_up:
+            made.down()
+
+
+def show(cluster: RealCluster) -> int:
+    """Install, tell the story, and leave nothing behind."""
+    release = Release(cluster)
+    tell("helm install cacheaware charts/cacheaware")
+    release.install()
+    cluster.kubectl("create", "namespace", NAMESPACE)
+    story = Story(Fleet(cluster, NAMESPACE), kubeconfig=cluster.kubeconfig)
+    try:
+        return 0 if told(story) else 1
+    finally:
+        cluster.kubectl("delete", "namespace", NAMESPACE, "--timeout=90s")
+        release.uninstall()
+
+
+def told(story: "Story") -> bool:
+    """The five acts; whether each came true."""
+    fleet = story.fleet
+    tell("kubectl apply -f manifests/kind/mock-engine.yaml -f manifests/kind/scaler.yaml")
+    for path in ("kind/mock-engine.yaml", "kind/scaler.yaml"):
+        fleet.kubectl("apply", "-f", "-", input=yaml.safe_dump_all(documents(path)))
+    tell("The pod loads, then warms up with a long prompt; only then is it Ready.")
+    acts = [story.until(lambda: fleet.ready() >= 1, 60)]
+    tell(f"Load for {LOAD_SECONDS} s: 24 clients that stream long answers.")
+    fleet.kubectl("apply", "-f", "-", input=yaml.safe_dump_all(load()))
+    acts.append(story.until(lambda: fleet.replicas() > 1, 45))
+    tell("It has grown. The new pods start, warm up, and take their share.")
+    acts.append(story.until(lambda: fleet.ready() > 1, 60))
+    tell("The load ends; after the window, idle pods go one by one.")
+    acts.append(story.until(lambda: fleet.replicas() == 1, 150))
+    tell("cacheaware explain mock")
+    print(story.cacheaware("explain", fleet.name))
+    return all(acts)
+
+
+def load() -> list[dict[str, Any]]:
+    """The load of the manifests, shorter."""
+    (job,) = documents("kind/load.yaml")
+    (container,) = job["spec"]["template"]["spec"]["containers"]
+    container["args"] = [
+        f"--duration={LOAD_SECONDS}" if arg.startswith("--duration") else arg
+        for arg in container["args"]
+    ]
+    return [job]
+
+
+@dataclass(slots=True)
+class Story:
+    """Watches a fleet and prints a frame every few seconds and each decision once."""
+
+    fleet: Fleet
+    kubeconfig: Path
+    began: float = field(default_factory=time.monotonic)
+    framed: float = 0.0
+    seen: set[str] = field(default_factory=set)
+
+    def until(self, done: Callable[[], bool], within: float) -> bool:
+        """Show frames until `done`; whether it came true in time."""
+        end = time.monotonic() + within
+        while time.monotonic() < end:
+            self.decisions()
+            if time.monotonic() - self.framed >= FRAME_SECONDS:
+                self.frame()
+            if done():
+                self.frame()
+                return True
+            time.sleep(1.0)
+        print(f"  that did not happen within {within:g} s")
+        return False
+
+    def decisions(self) -> None:
+        """Print what was decided since the last look."""
+        for entry in reversed(self.fleet.status().get("decisions") or []):
+            key = entry["time"] + entry["reason"]
+            if key not in self.seen:
+                self.seen.add(key)
+                print(f"{self.clock()}  {entry['reason']}: {entry['message']}")
+
+    def frame(self) -> None:
+        """Print the pods and what their caches hold."""
+        self.framed = time.monotonic()
+        for pod in json.loads(self.cacheaware("top", self.fleet.name, "-o", "json")):
+            numbers = f"running {shown(pod['running'])}, waiting {shown(pod['waiting'])}"
+            print(f"{self.clock()}    {pod['pod']}  {pod['phase'] or 'starting':9}"
+                  f" KV {bar(pod['usage']) or '?':18} {numbers}")  # fmt: skip
+
+    def clock(self) -> str:
+        """Time since the start."""
+        seconds = int(time.monotonic() - self.began)
+        return f"{seconds // 60}:{seconds % 60:02}"
+
+    def cacheaware(self, *args: str) -> str:
+        """The product's own command line against this cluster."""
+        done = subprocess.run(
+            [str(CACHEAWARE), *args, "-n", self.fleet.namespace],
+            env={"KUBECONFIG": str(self.kubeconfig), "PATH": "/usr/bin:/bin"},
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        return done.stdout or "[]"
+
+
+def shown(value: float | None) -> str:
+    """A number, or a question mark where it is unknown."""
+    return "?" if value is None else f"{value:g}"
+
+
+def tell(line: str) -> None:
+    """A heading of the story."""
+    print(f"\n== {line}", flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
