@@ -1,5 +1,6 @@
 """Fixtures that all tests share."""
 
+import asyncio
 import json
 import os
 from collections.abc import Callable
@@ -10,6 +11,11 @@ import pytest
 
 SHARED = Path(__file__).parents[2] / "shared"
 MISSING = f"{SHARED} is missing: the field cases and public pages lie beside the clone"
+
+
+def pytest_sessionstart() -> None:
+    """Keep asyncio from making a loop of its own, which pytest-asyncio would never close."""
+    asyncio.set_event_loop(None)
 
 
 @pytest.fixture(scope="session")

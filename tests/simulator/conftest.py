@@ -1,6 +1,14 @@
 """Drives engines in virtual time, and mock engines as processes."""
 
-from collections.abc import Callable, Iterable
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 
 import pytest
 
@@ -53,3 +61,65 @@ def run() -> Callable[..., tuple[float, list[StepResult]]]:
         return now, results
 
     return drive
+
+
+@dataclass
+class Mock:
+    """A mock engine as a process of its own."""
+
+    process: subprocess.Popen
+    url: str
+
+    def get(self, path: str, timeout: float = 5.0) -> tuple[int, str]:
+        """(status, body); 0 where the connection is refused."""
+        try:
+            with urllib.request.urlopen(self.url + path, timeout=timeout) as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as error:
+            return error.code, error.read().decode()
+        except urllib.error.URLError:
+            return 0, ""
+
+    def ready(self, within_s: float = 20.0) -> float:
+        """Wait for /health; the seconds it took."""
+        started = time.monotonic()
+        while self.get("/health")[0] != 200:
+            assert time.monotonic() - started < within_s
+            assert self.process.poll() is None
+            time.sleep(0.02)
+        return time.monotonic() - started
+
+    def terminate(self) -> None:
+        """SIGTERM."""
+        self.process.send_signal(signal.SIGTERM)
+
+    def exit_code(self, within_s: float = 10.0) -> int:
+        """Wait for its end."""
+        return self.process.wait(within_s)
+
+
+@pytest.fixture
+def mock() -> Iterator[Callable[..., Mock]]:
+    """Starts mock engines on loopback; what still runs at the end is killed."""
+    started: list[Mock] = []
+
+    def start(*flags: str, ready: bool = True) -> Mock:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
+        command = [sys.executable, "-m", "cacheaware_sim", "serve", "--host", "127.0.0.1"]
+        process = subprocess.Popen(
+            [*command, "--port", str(port), "--cold-start", "0", *flags],
+            stderr=subprocess.DEVNULL,
+        )
+        engine = Mock(process, f"http://127.0.0.1:{port}")
+        started.append(engine)
+        if ready:
+            engine.ready()
+        return engine
+
+    yield start
+    for engine in started:
+        if engine.process.poll() is None:
+            engine.process.kill()
+        engine.process.wait(10)
