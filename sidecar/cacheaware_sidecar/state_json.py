@@ -166,6 +166,8 @@ class _Fields:
 
     def whole(self, name: str) -> int | None:
         value = self.number(name)
+        if value is not None and value != int(value):
+            raise self._wrong(name, "a whole number or null is allowed")
         return None if value is None else int(value)
 
     def text(self, name: str) -> str | None:
