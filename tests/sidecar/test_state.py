@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cacheaware_sidecar.engines import EngineSample
-from cacheaware_sidecar.kv import Parallel, geometry
+from cacheaware_sidecar.kv import Geometry, Parallel, geometry
 from cacheaware_sidecar.state import (
     SCHEMA,
     DrainState,
@@ -352,7 +352,14 @@ def test_without_a_config_bytes_are_unknown():
 
 
 def test_an_unknown_architecture_has_no_bytes():
-    unknown = geometry({**LLAMA, "model_type": "nobody_knows"}, Parallel(), "auto", 16)
+    unknown = Geometry(
+        model_type="x",
+        unknown_reason="no rule",
+        parallel=Parallel(),
+        kv_dtype="auto",
+        layers=None,
+        heads=None,
+    )
     kv = kv_state(SAMPLE, unknown)
     assert (kv.capacity_bytes, kv.used_bytes, kv.page_bytes) == (None, None, None)
 
