@@ -30,21 +30,13 @@ class Rule:
         return PLACE.sub(lambda place: f" {walk(values, place[1])}", self.message)
 
     def schema(self) -> dict[str, str]:
-        """The entry of `x-kubernetes-validations`."""
-        entry = {"rule": self.cel, "message": PLACE.sub("", self.message)}
-        if PLACE.search(self.message):
-            entry["messageExpression"] = self.message_expression()
-        if self.field_path:
-            entry["fieldPath"] = self.field_path
-        return entry
+        """The entry of `x-kubernetes-validations`.
 
-    def message_expression(self) -> str:
-        """The message as a CEL expression, for the API server to put the values in."""
-        words = PLACE.split(self.message)
-        parts = [f"'{words[0]} '"]
-        for path, text in zip(words[1::2], words[2::2], strict=True):
-            parts += [f"string(self.{path})", f"'{text} '"]
-        return " + ".join([*parts[:-1], f"'{words[-1]}'"])
+        Without the values: the API server prices an expression that prints a number as if its text
+        were endless, and refuses the whole schema. It shows the field and its value itself.
+        """
+        entry = {"rule": self.cel, "message": PLACE.sub("", self.message)}
+        return entry | ({"fieldPath": self.field_path} if self.field_path else {})
 
 
 def walk(values: Any, path: str) -> Any:

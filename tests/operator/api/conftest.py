@@ -60,10 +60,7 @@ def broken_rules(schema: dict[str, Any], value: Any, old: Any = None) -> Iterato
         if "oldSelf" in rule["rule"] and old is None:
             continue
         if not evaluated(rule["rule"], value, old):
-            if "messageExpression" in rule:
-                yield str(evaluated(rule["messageExpression"], value))
-            else:
-                yield rule["message"]
+            yield rule["message"]
     if isinstance(value, dict):
         for name, field in schema.get("properties", {}).items():
             if name in value:

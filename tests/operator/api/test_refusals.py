@@ -82,8 +82,9 @@ def test_a_broken_rule_is_refused_by_both_in_the_same_words(spec, words, scaler,
     with pytest.raises(ValidationError) as error:
         CacheAwareScaler.model_validate(scaler(**spec))
 
-    assert words in refusal
-    assert refusal in error.value.errors()[0]["msg"]
+    message = error.value.errors()[0]["msg"]
+    assert words in message
+    assert set(refusal.split()) <= set(message.split()), "the same words, without the values"
 
 
 @pytest.mark.parametrize(("number", "spec"), list(enumerate(OUT_OF_BOUNDS)))
