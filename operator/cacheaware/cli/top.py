@@ -106,7 +106,8 @@ def share(kv: Mapping[str, Any] | None, serving: int | None, percent: int) -> fl
     """Demand over the whole capacity of the pods that serve; `perReplica` is that at target."""
     if kv is None or not serving or not kv["perReplica"]:
         return None
-    return round(float(kv["demand"]) * percent / 100 / (kv["perReplica"] * serving), 4)
+    whole = float(kv["perReplica"]) * serving * 100 / percent
+    return round(float(kv["demand"]) / whole, 4)
 
 
 def bar(value: float | None) -> str | None:

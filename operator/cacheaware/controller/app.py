@@ -38,6 +38,7 @@ log = logging.getLogger(__name__)
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 OPEN_FILES = 65_536
+FIRST_PODS_SECONDS = 5
 ROUND_BUDGET = 0.7
 """Of the interval, for looking at pods; the rest is for the API."""
 
@@ -143,6 +144,7 @@ async def start(operator: Operator, stop_kopf: asyncio.Event) -> list[asyncio.Ta
     operator.pods.watch_only(operator.registry.namespaces())
     operator.health.first_lists_done = True
     keda = await has_keda(operator.kube)
+    await asyncio.gather(operator.lease.try_once(), first_pods(operator.pods))
 
     def begin(work: Awaitable[None], name: str) -> asyncio.Task[None]:
         return asyncio.ensure_future(named(work, name))
@@ -156,6 +158,14 @@ async def start(operator: Operator, stop_kopf: asyncio.Event) -> list[asyncio.Ta
     gc.collect()
     gc.freeze()  # what was loaded stays: a full collection need not walk it each time
     return tasks
+
+
+async def first_pods(pods: PodCache) -> None:
+    """Give the lists of pods a moment: a round without them decides nothing."""
+    for _ in range(FIRST_PODS_SECONDS * 10):
+        if pods.all_listed():
+            return
+        await asyncio.sleep(0.1)
 
 
 async def named(work: Awaitable[None], name: str) -> None:

@@ -1,0 +1,106 @@
+"""A Pod object reduced to a record."""
+
+import pytest
+
+from cacheaware import names
+from cacheaware.pods import pod_record
+
+
+def pod(**parts):
+    body = {
+        "metadata": {"name": "p", "namespace": "demo", "uid": "u"},
+        "spec": {"containers": [{"name": "engine"}]},
+        "status": {},
+    }
+    for path, value in parts.items():
+        section, _, key = path.partition("_")
+        body[section][key] = value
+    return body
+
+
+def test_a_pod_that_is_not_scheduled_yet_is_a_record_of_unknowns():
+    record = pod_record({"metadata": {"name": "p", "uid": "u"}})
+    assert (record.ip, record.node, record.ready, record.sidecar_port) == (None, None, False, None)
+
+
+def test_ready_since_and_created_are_read():
+    condition = {"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:00:10Z"}
+    record = pod_record(
+        pod(status_conditions=[condition], metadata_creationTimestamp="2026-01-01T00:00:00Z")
+    )
+    assert record.ready
+    assert record.ready_since - record.created == 10
+
+
+def test_a_pod_that_is_not_ready_has_no_ready_since():
+    condition = {"type": "Ready", "status": "False", "lastTransitionTime": "2026-01-01T00:00:10Z"}
+    record = pod_record(pod(status_conditions=[condition]))
+    assert (record.ready, record.ready_since) == (False, None)
+
+
+@pytest.mark.parametrize(
+    ("where", "ports", "found"),
+    [
+        ("containers", [{"name": names.SIDECAR_PORT_NAME, "containerPort": 9999}], 9999),
+        ("initContainers", [{"name": names.SIDECAR_PORT_NAME, "containerPort": 9999}], 9999),
+        ("containers", [{"containerPort": 9440}], 9440),
+        ("containers", [{"name": "http", "containerPort": 8000}], None),
+    ],
+    ids=["by name", "native sidecar", "by number", "none"],
+)
+def test_the_sidecar_is_found_by_its_port(where, ports, found):
+    record = pod_record(pod(**{f"spec_{where}": [{"name": "c", "ports": ports}]}))
+    assert record.sidecar_port == found
+
+
+@pytest.mark.parametrize(
+    ("annotations", "ports", "port", "path"),
+    [
+        ({}, [], None, None),
+        ({}, [{"name": "http", "containerPort": 8001}], 8001, None),
+        ({}, [{"name": "http", "containerPort": 1}, {"name": "metrics", "containerPort": 2}], 2, None),
+        ({}, [{"name": names.SIDECAR_PORT_NAME, "containerPort": 9440}], None, None),
+        ({"prometheus.io/port": "7000", "prometheus.io/path": "/m"}, [], 7000, "/m"),
+        ({"prometheus.io/port": "many"}, [], None, None),
+    ],
+    ids=["nothing said", "usual name", "metrics first", "not the sidecar's", "annotated", "nonsense"],
+)
+def test_the_engines_page_is_where_the_pod_says(annotations, ports, port, path):
+    record = pod_record(
+        pod(metadata_annotations=annotations, spec_containers=[{"name": "e", "ports": ports}])
+    )
+    assert (record.engine_port, record.engine_path) == (port, path)
+
+
+@pytest.mark.parametrize(
+    ("hook", "drains"),
+    [
+        ({"exec": {"command": ["python3", "/cacheaware/wait.py"]}}, True),
+        ({"exec": {"command": ["sh", "-c", "python3 /x/wait.py || sleep 30"]}}, True),
+        ({"httpGet": {"path": "/drain/wait", "port": 9440}}, True),
+        ({"exec": {"command": ["sleep", "30"]}}, False),
+        ({"httpGet": {"path": "/quit"}}, False),
+        ({}, False),
+    ],
+)
+def test_a_final_drain_is_told_by_the_hook(hook, drains):
+    container = {"name": "engine", "lifecycle": {"preStop": hook}}
+    assert pod_record(pod(spec_containers=[container])).final_drain is drains
+
+
+def test_costs_and_their_owner_are_read():
+    ours = {names.DELETION_COST: "-5", names.DELETION_COST_OWNER: "{}"}
+    record = pod_record(pod(metadata_annotations=ours))
+    assert (record.deletion_cost, record.deletion_cost_by) == (-5, "{}")
+
+
+def test_the_end_of_a_pod_is_read():
+    assert pod_record(pod(metadata_deletionTimestamp="2026-01-01T00:00:00Z")).terminating
+    assert pod_record(pod(status_phase="Failed")).finished
+    restarted = pod_record(pod(status_containerStatuses=[{"restartCount": 2}, {}]))
+    assert restarted.restarts == 2
+
+
+def test_the_owner_is_the_controller():
+    owners = [{"uid": "x"}, {"uid": "rs", "controller": True}]
+    assert pod_record(pod(metadata_ownerReferences=owners)).owner == "rs"
