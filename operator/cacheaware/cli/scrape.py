@@ -5,7 +5,7 @@ import json
 import re
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, BinaryIO
 
 import typer
 
@@ -141,7 +141,7 @@ def authorization(token_file: Path | None) -> dict[str, str]:
 def read(source: str, timeout_s: float, headers: dict[str, str]) -> bytes:
     """A page from wherever it is."""
     if source == "-":
-        return sys.stdin.buffer.read(LARGEST_FILE)
+        return capped(sys.stdin.buffer, "stdin")
     if source.startswith(("http://", "https://")):
         return asyncio.run(fetch(source, timeout_s, headers))
     if "://" in source or (LIKE_AN_ADDRESS.fullmatch(source) and not Path(source).exists()):
@@ -153,12 +153,17 @@ def read_file(path: Path) -> bytes:
     """A file's content, up to 64 MiB."""
     try:
         with path.open("rb") as file:
-            content = file.read(LARGEST_FILE + 1)
+            return capped(file, str(path))
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
         raise BadInputError(f"{path}: {reason}") from error
+
+
+def capped(file: BinaryIO, name: str) -> bytes:
+    """All of a file, or a refusal: half a page would be misread."""
+    content = file.read(LARGEST_FILE + 1)
     if len(content) > LARGEST_FILE:
-        raise BadInputError(f"{path}: more than {LARGEST_FILE:,} bytes")
+        raise BadInputError(f"{name}: more than {LARGEST_FILE:,} bytes")
     return content
 
 
