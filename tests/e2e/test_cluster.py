@@ -65,7 +65,7 @@ def output(cluster: RealCluster, namespace: str, image: str, *command: str) -> s
     [
         (SIDECAR, "cacheaware_sidecar", ("cacheaware", "kopf", "aiohttp", "typer", "pip")),
         (OPERATOR, "cacheaware.controller", ("cacheaware_sim", "pip")),
-        (MOCK, "cacheaware_sim", ("kopf", "kubernetes", "pydantic", "pip")),
+        (MOCK, "cacheaware_sim", ("kopf", "kubernetes", "pip")),
     ],
     ids=["sidecar", "operator", "mock-engine"],
 )

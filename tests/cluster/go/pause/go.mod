@@ -1,0 +1,3 @@
+module cacheaware.dev/tests/cluster/pause
+
+go 1.25.0

@@ -1,0 +1,227 @@
+"""The project's images: built from its Dockerfile when a source of theirs changed, and loaded.
+
+The label of an image holds the fingerprint of its sources, so that a second build of the same
+sources is one look at the image.
+"""
+
+import json
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from tests.cluster.base_image import base_images
+from tests.cluster.cache import cache_folder, fingerprint
+from tests.cluster.choice import CHECKOUT, Cluster
+from tests.cluster.engine import running_engine
+from tests.cluster.errors import ClusterError
+from tests.cluster.packages import FOR_IMAGES, ensure
+from tests.cluster.pip_settings import ca_bundle, configuration
+from tests.cluster.shell import run, say
+
+LABEL = "dev.cacheaware.sources"
+TAG = "dev"
+COMMON = ("Dockerfile", ".dockerignore", "pyproject.toml", "constraints.txt")
+
+
+@dataclass(frozen=True)
+class Image:
+    """One target of the Dockerfile.
+
+    Attributes:
+        target: its name there.
+        roots: the folders whose code it runs.
+    """
+
+    target: str
+    roots: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        """As pods name it."""
+        return f"docker.io/cacheaware/{self.target}:{TAG}"
+
+    def sources(self, checkout: Path) -> str:
+        """The fingerprint of everything that goes in."""
+        files = [checkout / name for name in COMMON]
+        for root in self.roots:
+            files += [f for f in (checkout / root).rglob("*") if f.suffix in {".py", ".typed"}]
+        places = [str(file.relative_to(checkout)) for file in sorted(files)]
+        return fingerprint(files, *places)
+
+
+IMAGES = (
+    Image("operator", ("operator", "sidecar")),
+    Image("sidecar", ("sidecar",)),
+    Image("mock-engine", ("simulator", "operator", "sidecar")),
+)
+
+
+class Builder(Protocol):
+    """What builds images and writes them to archives."""
+
+    def label(self, image: str) -> str | None:
+        """The image's sources label; None where there is no such image."""
+
+    def build(self, image: Image, checkout: Path, sources: str) -> None:
+        """Builds a target of the Dockerfile."""
+
+    def save(self, image: str, archive: Path) -> None:
+        """Writes an image to a file in Docker's archive format."""
+
+    def identity(self, image: str) -> str:
+        """The image's id."""
+
+
+@dataclass(frozen=True)
+class EngineBuilder:
+    """docker or podman.
+
+    Attributes:
+        program: its name.
+    """
+
+    program: str
+
+    def label(self, image: str) -> str | None:
+        """The image's sources label; None where there is no such image."""
+        label = f'{{{{index .Config.Labels "{LABEL}"}}}}'
+        return _inspected(self.program, "image", "inspect", "--format", label, image)
+
+    def build(self, image: Image, checkout: Path, sources: str) -> None:
+        """Builds a target of the Dockerfile."""
+        with _secrets() as secrets:
+            run(
+                *(self.program, "build", "--target", image.target, "--tag", image.name),
+                *("--label", f"{LABEL}={sources}", *secrets, str(checkout)),
+                env={"DOCKER_BUILDKIT": "1"},
+                timeout_s=3600,
+            )
+
+    def save(self, image: str, archive: Path) -> None:
+        """Writes an image to a file in Docker's archive format."""
+        run(self.program, "save", "--output", archive, image)
+
+    def identity(self, image: str) -> str:
+        """The image's id."""
+        return run(self.program, "image", "inspect", "--format", "{{.Id}}", image).strip()
+
+
+@dataclass(frozen=True)
+class BuildahBuilder:
+    """buildah, which needs no server; its base image comes from Debian's packages."""
+
+    def label(self, image: str) -> str | None:
+        """The image's sources label; None where there is no such image."""
+        found = _inspected("buildah", "inspect", "--type", "image", image)
+        if found is None:
+            return None
+        config = json.loads(found)["Docker"]["config"]
+        labels: dict[str, str] = config.get("Labels") or {}
+        return labels.get(LABEL)
+
+    def build(self, image: Image, checkout: Path, sources: str) -> None:
+        """Builds a target of the Dockerfile."""
+        base = base_images()
+        with _secrets() as secrets:
+            run(
+                *("buildah", "build", "--isolation", "chroot", "--network", "host"),
+                *("--format", "docker", "--layers", "--pull-never"),
+                *("--build-arg", f"PYTHON={base.run}", "--build-arg", f"PYTHON_BUILD={base.build}"),
+                *("--target", image.target, "--tag", image.name),
+                *("--label", f"{LABEL}={sources}", *secrets, str(checkout)),
+                timeout_s=3600,
+            )
+
+    def save(self, image: str, archive: Path) -> None:
+        """Writes an image to a file in Docker's archive format."""
+        run("buildah", "push", "--quiet", image, f"docker-archive:{archive}:{image}")
+
+    def identity(self, image: str) -> str:
+        """The image's id."""
+        text = run("buildah", "inspect", "--type", "image", "--format", "{{.FromImageID}}", image)
+        return text.strip()
+
+
+def builder() -> Builder:
+    """What builds images here: a container engine, else buildah."""
+    engine, _ = running_engine()
+    if engine:
+        return EngineBuilder(engine.name)
+    ensure(FOR_IMAGES)
+    return BuildahBuilder()
+
+
+def build_all(checkout: Path = CHECKOUT) -> list[str]:
+    """Builds the images whose sources changed; returns the names of all."""
+    maker = builder()
+    for image in IMAGES:
+        sources = image.sources(checkout)
+        if maker.label(image.name) == sources:
+            continue
+        say(f"building {image.name}")
+        maker.build(image, checkout, sources)
+    return [image.name for image in IMAGES]
+
+
+def load(cluster: Cluster, names: list[str]) -> list[str]:
+    """Loads the images that this start of the cluster doesn't have yet; returns those loaded.
+
+    Raises:
+        ClusterError: an image isn't there, or no cluster is up.
+    """
+    maker = builder()
+    record = cache_folder() / f"loaded-{fingerprint([], str(CHECKOUT))}.json"
+    identity = cluster.identity()
+    known = _known(record, identity)
+    wanted = {name: maker.identity(name) for name in names}
+    fresh = {name: image for name, image in wanted.items() if known.get(name) != image}
+    if fresh:
+        with _archives(maker, list(fresh)) as archives:
+            cluster.load(archives)
+        record.write_text(json.dumps({"cluster": identity, "images": {**known, **fresh}}))
+    return list(fresh)
+
+
+@contextmanager
+def _archives(maker: Builder, names: list[str]) -> Iterator[dict[str, Path]]:
+    folder = Path(tempfile.mkdtemp(prefix="cacheaware-images-", dir="/var/tmp"))
+    try:
+        archives = {name: folder / f"{number}.tar" for number, name in enumerate(names)}
+        for name, archive in archives.items():
+            maker.save(name, archive)
+        yield archives
+    finally:
+        shutil.rmtree(folder)
+
+
+@contextmanager
+def _secrets() -> Iterator[list[str]]:
+    """The build's arguments for pip's configuration and authorities, where there are any."""
+    arguments = list[str]()
+    with tempfile.TemporaryDirectory() as folder:
+        if text := configuration():
+            file = Path(folder) / "pip.conf"
+            file.touch(mode=0o600)
+            file.write_text(text)
+            arguments += ["--secret", f"id=pip-conf,src={file}"]
+        if bundle := ca_bundle():
+            arguments += ["--secret", f"id=ca-bundle,src={bundle}"]
+        yield arguments
+
+
+def _inspected(*argv: str) -> str | None:
+    try:
+        return run(*argv).strip()
+    except ClusterError:
+        return None
+
+
+def _known(record: Path, cluster: str) -> dict[str, str]:
+    """Which image has which id in this start of the cluster."""
+    content = json.loads(record.read_text()) if record.exists() else {}
+    images: dict[str, str] = content["images"] if content.get("cluster") == cluster else {}
+    return images
