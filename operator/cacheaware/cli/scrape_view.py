@@ -113,8 +113,8 @@ def _lines(report: dict[str, Any]) -> list[tuple[str, Any]]:
         *((f"  {reason}", count) for reason, count in reasons.items()),
         ("KV usage", percent(kv["usage"])),
         ("  fullest engine", percent(kv["usage_max"])),
-        ("KV tokens", f"{count(kv['used_tokens'])} of {count(kv['capacity_tokens'])}"),
-        ("KV bytes", f"{size(kv['used_bytes'])} of {bytes_of(kv)}"),
+        ("KV tokens", pair(count(kv["used_tokens"]), count(kv["capacity_tokens"]))),
+        ("KV bytes", pair(size(kv["used_bytes"]), bytes_of(kv))),
         ("KV blocks", blocks_of(kv)),
         ("page of one layer", size(kv["page_bytes"])),
         ("KV dtype", kv["dtype"]),
@@ -149,9 +149,15 @@ def bytes_of(kv: dict[str, Any]) -> str:
 
 def blocks_of(kv: dict[str, Any]) -> str:
     """Blocks and the tokens of each."""
-    if kv["num_blocks"] is None and kv["block_size"] is None:
-        return "-"
-    return f"{count(kv['num_blocks'])} of {count(kv['block_size'])} tokens"
+    block_size = count(kv["block_size"])
+    return pair(
+        count(kv["num_blocks"]), block_size if block_size == "-" else f"{block_size} tokens"
+    )
+
+
+def pair(part: str, whole: str) -> str:
+    """One of the other; a single dash where both are unknown."""
+    return part if part == whole == "-" else f"{part} of {whole}"
 
 
 def hits_of(report: dict[str, Any]) -> str | None:

@@ -146,6 +146,11 @@ def test_the_table_shows_problems_and_estimates(files, scrape):
     lines = [f"sglang:{line}" for line in (*lines, "max_total_num_tokens 1000", "num_pages NaN")]
     page, config = files(page="\n".join(lines) + "\n", config=json.dumps(CONFIG))
     _, out, _ = scrape(page, "--config", config)
+    assert next(line for line in out.splitlines() if "blocks" in line).split() == [
+        "KV",
+        "blocks",
+        "-",
+    ]
     assert "62.5 MiB of 125 MiB (estimated)" in out
     assert "31.0%" in out
     assert "! sglang:num_pages: nan is not a number from 0 or more" in out
@@ -336,7 +341,7 @@ def test_a_redirect_away_is_refused(scrape):
 
 
 def test_nobody_there_is_one_line(scrape):
-    code, out, err = scrape("http://127.0.0.1:1/metrics", "--timeout", "2")
+    code, out, err = scrape("http://127.0.0.1:1/metrics", "--timeout", "2", "-o", "json")
     assert (code, out) == (2, "")
     assert err.startswith("cacheaware: http://127.0.0.1:1/metrics: ")
     assert err.count("\n") == 1
