@@ -100,7 +100,7 @@ def kv_dtype_of(name: str, model: Fields, text: Fields) -> tuple[KvDtype, str | 
     Raises:
         ConfigError: A name that is not known, or a declaration in the file that is not.
     """
-    key = name.lower().removeprefix("torch.") if isinstance(name, str) else name
+    key = name.lower().removeprefix("torch.") if isinstance(name, str) else ""
     if key == AUTO:
         return _automatic(model, text)
     key = ALIASES.get(key, key)

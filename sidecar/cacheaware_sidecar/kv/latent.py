@@ -69,7 +69,7 @@ def _latent_indexer(model: Model, index: int) -> int:
 def _owns_indexer(model: Model, index: int) -> bool:
     if model.fields.has("indexer_types"):
         entry = model.fields.entries("indexer_types", model.layers)[index]
-        if entry not in {"full", "shared"}:
+        if entry not in ("full", "shared"):
             raise UnknownLayoutError(f"indexer_types[{index}] is neither full nor shared")
         return bool(entry == "full")
     if model.fields.values.get("index_topk_pattern"):

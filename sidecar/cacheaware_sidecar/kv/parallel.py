@@ -25,9 +25,8 @@ class Parallel:
         whole("pipeline parallel", self.pipeline, 1, MOST_RANKS)
         whole("decode context parallel", self.decode_context, 1, MOST_RANKS)
         if self.tensor % self.decode_context:
-            raise refusal(
-                "decode context parallel", self.decode_context, f"allowed are divisors of {self}"
-            )
+            allowed = f"allowed are divisors of tensor parallel {self.tensor}"
+            raise refusal("decode context parallel", self.decode_context, allowed)
 
     def __str__(self) -> str:
         return f"TP {self.tensor}, PP {self.pipeline}, DCP {self.decode_context}"

@@ -62,7 +62,9 @@ def test_heads_agree_where_all_layers_are_alike(shared, expected, name):
     assert sized.heads == int(row["heads"])
     if row["kv_heads"] == "MLA":
         assert sized.kv_heads is None
-    elif row["kv_heads"] and row["model_type"] != "nemotron-nas" and isinstance(sized.kv_heads, int):
+    elif (
+        row["kv_heads"] and row["model_type"] != "nemotron-nas" and isinstance(sized.kv_heads, int)
+    ):
         assert sized.kv_heads == int(row["kv_heads"])
 
 
