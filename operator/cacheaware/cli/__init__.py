@@ -7,7 +7,7 @@ import pkgutil
 import sys
 from collections.abc import Sequence
 from importlib import import_module
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 
 import typer
 
@@ -24,6 +24,8 @@ app = typer.Typer(
 model = typer.Typer(help="What a model's config.json says about memory.", no_args_is_help=True)
 app.add_typer(model, name="model")
 
+ANY_ARGUMENTS = {"allow_extra_args": True, "ignore_unknown_options": True}
+
 
 def register_commands() -> None:
     """Import every command's file, and let other packages add theirs (`cacheaware.commands`).
@@ -33,7 +35,21 @@ def register_commands() -> None:
     for module in pkgutil.iter_modules(__path__, f"{__name__}."):
         import_module(module.name)
     for entry in entry_points(group="cacheaware.commands"):
+        register_extension(entry, app)
+
+
+def register_extension(entry: EntryPoint, app: typer.Typer) -> None:
+    """Add another package's commands; where it isn't installed, one that says what to install."""
+    try:
         entry.load()(app)
+    except ModuleNotFoundError as error:
+        missing = error.name
+
+        @app.command(entry.name, context_settings=ANY_ARGUMENTS, hidden=True)
+        def absent() -> None:
+            raise BadInputError(
+                f"{entry.name}: {missing} is not installed; pip install 'cacheaware[sim]' brings it"
+            )
 
 
 def main(args: Sequence[str] | None = None) -> None:
