@@ -83,6 +83,20 @@ def test_a_question_takes_the_subresource_apart(access):
     }
 
 
+def test_a_busy_api_server_is_asked_again_each_second(access):
+    answers, slept = iter([429, 503, 200]), []
+    call = access.patient(lambda path, body: (next(answers), {"path": path}), slept.append)
+    assert call("/apis") == (200, {"path": "/apis"})
+    assert slept == [1, 1]
+
+
+def test_an_api_server_that_stays_busy_is_given_up(access):
+    slept = []
+    call = access.patient(lambda path, body: (429, {}), slept.append)
+    assert call("/apis") == (429, {})
+    assert len(slept) == access.TRIES
+
+
 class FakeConnection:
     """Stands for http.client.HTTPSConnection and remembers what it was asked."""
 

@@ -5,7 +5,7 @@ import pytest
 import yaml
 from helm_python import lint
 
-from cacheaware.names import SIDECAR_PORT
+from cacheaware.names import LEASE, SIDECAR_PORT
 
 OLDEST, MIDDLE, NEWEST = "1.29.0", "1.35.0", "1.37.0"
 FOREIGN = {"PodMonitor", "ServiceMonitor"}
@@ -307,3 +307,9 @@ def test_the_object_in_the_notes_is_valid_as_it_stands(chart):
 )
 def test_the_notes_say_what_an_uninstall_takes_along(chart, crds, says):
     assert says in notes(chart, {"crds": crds})
+
+
+def test_the_lease_belongs_to_the_release_so_that_an_uninstall_takes_it_away(objects):
+    (lease,) = objects(kind="Lease")
+    assert lease["metadata"]["name"] == LEASE
+    assert "spec" not in lease, "an upgrade would write over what the operator put there"

@@ -10,6 +10,7 @@ import json
 import os
 import ssl
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,10 @@ from typing import Any
 ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 SCALERS = "/apis/cacheaware.dev/v1alpha1"
+
+BUSY = (429, 503)
+"""For some seconds after the CRD was installed the API server answers so: its storage starts."""
+TRIES = 20
 
 Call = Callable[..., tuple[int, dict[str, Any]]]
 
@@ -34,6 +39,20 @@ def api(path: str, body: dict[str, Any] | None = None) -> tuple[int, dict[str, A
     connection.request("POST" if body else "GET", path, json.dumps(body) if body else None, headers)
     answer = connection.getresponse()
     return answer.status, json.loads(answer.read() or b"{}")
+
+
+def patient(call: Call, sleep: Callable[[float], None] = time.sleep) -> Call:
+    """The same call, made again each second while the API server says that it is busy."""
+
+    def patiently(path: str, body: dict[str, Any] | None = None) -> tuple[int, dict[str, Any]]:
+        for _ in range(TRIES):
+            status, answer = call(path, body)
+            if status not in BUSY:
+                break
+            sleep(1)
+        return status, answer
+
+    return patiently
 
 
 def questions(scopes: list[dict[str, Any]]) -> Iterator[dict[str, str]]:
@@ -88,7 +107,7 @@ def checks(scopes: list[dict[str, Any]], call: Call) -> Iterator[tuple[bool, str
         yield allowed(asked, call), sentence(asked)
 
 
-def main(call: Call = api) -> int:
+def main(call: Call) -> int:
     """Run and print all checks; the exit code."""
     failed = 0
     for well, what in checks(json.loads(os.environ["ACCESS"]), call):
@@ -99,4 +118,4 @@ def main(call: Call = api) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(patient(api)))
