@@ -53,13 +53,13 @@ class Reader:
                 self.problem(name, "a line is not well formed")
                 return None
             series.append(each)
-        series = self._fold_repeats(signal.choose(series))
+        series = signal.choose(series)
         for labels, value in series:
             if not within(value, allowed):
                 self.problem(name, f"{value} is not a number from {allowed.value}")
                 return None
             self.models.add(labels.get("model_name") or labels.get("model") or "")
-        return series or None
+        return self._fold_repeats(series) or None
 
     def _fold_repeats(self, series: list[Series]) -> list[Series]:
         if not self.repeat_labels or len(series) < 2:

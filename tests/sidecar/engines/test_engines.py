@@ -40,6 +40,11 @@ class TestSglang:
         lines = [f'sglang:num_running_reqs{{tp_rank="{tp}"}} {n}' for tp, n in enumerate((3, 7, 5))]
         assert scan(page(*lines)).running == 7
 
+    @pytest.mark.parametrize("counts", [("NaN", 3), (3, "NaN"), (3, -1)])
+    def test_one_bad_rank_makes_the_number_unknown(self, counts):
+        lines = [f'sglang:num_running_reqs{{tp_rank="{tp}"}} {n}' for tp, n in enumerate(counts)]
+        assert scan(page(*lines)).running is None
+
     def test_priorities_are_parts_of_a_total(self):
         lines = [
             f'sglang:num_queue_reqs{{priority="{priority}"}} {count}'
