@@ -1,5 +1,6 @@
 """`python -m cacheaware_sim serve ...`: the mock engine without the rest of the command line."""
 
+import signal
 import sys
 from collections.abc import Sequence
 
@@ -43,4 +44,6 @@ def _refuse(line: str) -> int:
 
 
 if __name__ == "__main__":
+    # The first process of a container ignores a signal that it has no handler for.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     sys.exit(main())

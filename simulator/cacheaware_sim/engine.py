@@ -1,6 +1,6 @@
 """One LLM engine as vLLM's scheduler runs it, without a clock: the driver says what time it is.
 
-Each iteration takes all decoding requests, then goes on with prompts that were cut, then admits
+Each iteration takes all decoding requests, then goes on with the prompt that was cut, then admits
 waiting ones first come first served, within a token budget. A decoding request that finds no free
 block takes those of the newest request, which is computed anew later. Only requests to which
 something happens are touched: the others advance because a counter does.
@@ -59,7 +59,7 @@ class Engine:
         self.stats = Stats(config.max_model_len)
         self.waiting: deque[Request] = deque()
         self.running: dict[int, Request] = {}
-        self._prefilling: list[Request] = []
+        self._cut: Request | None = None
         self._prefilled: list[Request] = []
         self._chunks: list[tuple[int, int, int]] = []
         self._shapes = FirstShapes(config.stalls_s)
@@ -192,7 +192,7 @@ class Engine:
             request.first_token_at = now
             self.stats.first_token(request, now)
             prompt_tokens = request.prompt_tokens
-        elif request.last_token_at is not None:
+        else:
             self.stats.inter_token.observe(now - request.last_token_at)
         result.first_tokens.append(request)
         request.generated += 1
@@ -221,8 +221,8 @@ class Engine:
         self.running.pop(request.serial, None)
         if request.phase is Phase.DECODE:
             self._decodes.leave(request)
-        elif request in self._prefilling:
-            self._prefilling.remove(request)
+        elif request is self._cut:
+            self._cut = None
 
     # The start of an iteration
 
@@ -231,12 +231,12 @@ class Engine:
             self._grow(result)
         budget = self.config.max_num_batched_tokens - self._decodes.size
         seconds = 0.0
-        if self._prefilling:
-            used, seconds = self._continue_prefills(budget, result)
+        if self._cut is not None:
+            used, seconds = self._continue_prompt(self._cut, budget, result)
             budget -= used
         if self.waiting and not result.preempted:
             seconds += self._admit(budget, now)
-        if self._decodes.size or self._prefilled or self._prefilling:
+        if self._decodes.size or self._prefilled or self._cut is not None:
             self._executing = True
             result.duration_s = seconds + self._base_s()
 
@@ -273,37 +273,32 @@ class Engine:
 
     def _preempt_newest(self, result: StepResult) -> Request:
         _, victim = self.running.popitem()
+        if victim.phase is Phase.DECODE:
+            victim.last_token_at = self._last_end
         self._drop_from_batch(victim)
         if self.config.prefix_caching:
             self._name_own_blocks(victim)
         self._give_back(victim)
         victim.phase = Phase.WAITING
-        victim.last_token_at = self._last_end
         victim.preemptions += 1
         self.waiting.appendleft(victim)
         self.stats.preemptions += 1
         result.preempted.append(victim)
         return victim
 
-    def _continue_prefills(self, budget: int, result: StepResult) -> tuple[int, float]:
-        left, seconds = budget, 0.0
-        for request in list(self._prefilling):
-            if request.phase is not Phase.PREFILL:
-                continue
-            chunk = min(request.target - request.computed, left)
-            if not chunk:
-                break
-            blocks = self._blocks(request.computed + chunk) - request.blocks
-            if not self._take(request, blocks, result):
-                break
-            seconds += self._prefill(request, chunk)
-            left -= chunk
-        self._prefilling = [
-            request
-            for request in self._prefilling
-            if request.phase is Phase.PREFILL and request.computed < request.target
-        ]
-        return budget - left, seconds
+    def _continue_prompt(
+        self, request: Request, budget: int, result: StepResult
+    ) -> tuple[int, float]:
+        """Go on with the prompt that was cut: its tokens now, and their seconds.
+
+        There is at most one: a prompt is cut when the budget is used up, and nothing is admitted
+        before it is done. It is therefore the newest request, too.
+        """
+        chunk = min(request.target - request.computed, budget)
+        blocks = self._blocks(request.computed + chunk) - request.blocks
+        if not self._take(request, blocks, result):
+            return 0, 0.0
+        return chunk, self._prefill(request, chunk)
 
     def _admit(self, budget: int, now: float) -> float:
         seconds = 0.0
@@ -323,8 +318,6 @@ class Engine:
             request.blocks += blocks
             seconds += self._prefill(request, chunk)
             budget -= chunk
-            if request.computed < request.target:
-                self._prefilling.append(request)
         return seconds
 
     def _hopeless(self, request: Request) -> bool:
@@ -376,6 +369,9 @@ class Engine:
             self._name_computed(request, start, request.computed)
         if request.computed == request.target:
             self._prefilled.append(request)
+            self._cut = None
+        else:
+            self._cut = request
         if self._shapes.unmet:
             self._chunks.append((start, request.found_tokens, request.prompt_tokens))
         return self.config.cost.chunk_s(start, chunk)

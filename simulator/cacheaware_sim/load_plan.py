@@ -73,4 +73,4 @@ class LoadPlan:
 
 def _within(name: str, value: float | None, least: float, most: float) -> None:
     if value is not None and not least <= value <= most:
-        raise LoadError(f"{name} {value}: must be {least:g} to {most:g}")
+        raise LoadError(f"{name} {value}: must be {least:,.10g} to {most:,.10g}")

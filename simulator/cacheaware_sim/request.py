@@ -72,7 +72,8 @@ class Request:
         self.arrived_at = 0.0
         self.scheduled_at: float | None = None
         self.first_token_at: float | None = None
-        self.last_token_at: float | None = None
+        self.last_token_at = 0.0
+        """Of a preempted request: when its last token before that came out."""
         self.finished_at: float | None = None
         self.preemptions = 0
         self.cached_tokens = 0

@@ -237,3 +237,16 @@ def test_a_request_that_can_never_run_is_refused(config, prompt, output, message
 def test_absurd_settings_are_refused(config, changes, message):
     with pytest.raises(ValueError, match=message):
         config(**changes)
+
+
+def test_an_engine_keeps_nothing_of_the_requests_that_have_gone(config, run):
+    engine, now = Engine(config()), 0.0
+    for number in range(300):
+        now, _ = run(engine, [Request(number, 700, 300), Request(-number, 700, 300)], now)
+
+    assert engine.stats.preemptions > 0
+    assert not engine.running
+    assert not engine._decodes._ends
+    assert not any(engine._decodes._growing)
+    assert not engine.pool._pinned
+    assert engine.pool.cached <= 63

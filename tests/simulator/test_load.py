@@ -1,0 +1,248 @@
+"""What the load generator counts as lost: servers that fail in every way."""
+
+import asyncio
+import json
+
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+
+from cacheaware.cli import main
+from cacheaware_sim.load import LostError, generate
+from cacheaware_sim.load_plan import LoadError, LoadPlan
+from cacheaware_sim.load_result import LoadResult, summary
+
+USAGE = {"prompt_tokens": 3, "completion_tokens": 2}
+
+
+def event(**body):
+    return b"data: " + json.dumps(body).encode() + b"\n\n"
+
+
+def piece(text, reason=None):
+    return event(choices=[{"index": 0, "text": text, "finish_reason": reason}])
+
+
+DONE = b"data: [DONE]\n\n"
+GOOD = (piece(" a"), piece(" b", "length"), event(choices=[], usage=USAGE), DONE)
+ERROR = event(error={"message": "EngineCore encountered an issue.", "code": 500})
+
+
+@pytest.fixture
+async def serve():
+    """Serves one handler as /v1/completions; the URL."""
+    servers = []
+
+    async def start(handler, models=None):
+        app = web.Application()
+        app.router.add_post("/v1/completions", handler)
+        if models is not None:
+            app.router.add_get("/v1/models", models)
+        server = TestServer(app)
+        servers.append(server)
+        await server.start_server()
+        return str(server.make_url("")).rstrip("/")
+
+    yield start
+    for server in servers:
+        await server.close()
+
+
+def answers(*chunks, cut=False):
+    """A handler that streams these chunks, and then ends well or tears the connection."""
+
+    async def handler(request):
+        response = web.StreamResponse()
+        await response.prepare(request)
+        for chunk in chunks:
+            await response.write(chunk)
+        if cut:
+            request.transport.abort()
+        return response
+
+    return handler
+
+
+def plan(url, **changes):
+    values = {"url": url, "concurrency": 2, "requests": 4, "model": "m"}
+    return LoadPlan(**{**values, **changes})
+
+
+async def test_a_whole_stream_is_ok_and_its_times_are_taken(serve):
+    result = await generate(plan(await serve(answers(*GOOD))))
+
+    assert (result.sent, result.ok, result.failed.total()) == (4, 4, 0)
+    assert (result.prompt_tokens, result.completion_tokens) == (12, 8)
+    assert len(result.ttft_s) == len(result.tpot_s) == len(result.e2e_s) == 4
+
+
+@pytest.mark.parametrize(
+    ("handler", "kind"),
+    [
+        pytest.param(
+            answers(piece(" a"), ERROR, DONE), "error-in-answer", id="status 200, error inside"
+        ),
+        pytest.param(answers(piece(" a"), DONE), "no-finish-reason", id="done without a reason"),
+        pytest.param(answers(piece(" a")), "cut", id="ends without done"),
+        pytest.param(answers(piece(" a"), cut=True), "cut", id="connection torn"),
+        pytest.param(answers(b"data: {\n\n"), "not-json", id="no JSON"),
+        pytest.param(answers(b"data: []\n\n"), "error-in-answer", id="no object"),
+    ],
+)
+async def test_a_stream_without_a_good_end_is_lost_whatever_its_status(serve, handler, kind):
+    result = await generate(plan(await serve(handler)))
+
+    assert (result.sent, result.ok) == (4, 0)
+    assert result.failed == {kind: 4}
+
+
+async def answer_whole(_):
+    choices = [{"index": 0, "text": " a b", "finish_reason": "length"}]
+    return web.json_response({"choices": choices, "usage": USAGE})
+
+
+async def fail(_):
+    return web.json_response({"error": {}}, status=503)
+
+
+async def answer_garbage(_):
+    return web.Response(text="<html>")
+
+
+async def never(_):
+    await asyncio.sleep(30)
+
+
+@pytest.mark.parametrize(
+    ("handler", "ok", "failed"),
+    [
+        pytest.param(answer_whole, 4, {}, id="well"),
+        pytest.param(fail, 0, {"http-503": 4}, id="an error status"),
+        pytest.param(answer_garbage, 0, {"not-json": 4}, id="no JSON"),
+        pytest.param(never, 0, {"timeout": 4}, id="no answer in time"),
+    ],
+)
+async def test_an_answer_at_once_is_judged_too(serve, handler, ok, failed):
+    result = await generate(plan(await serve(handler), stream=False, timeout_s=0.3))
+
+    assert result.ok == ok
+    assert result.failed == failed
+    assert result.ttft_s == result.tpot_s == []
+
+
+async def test_nobody_there_is_refused(unused_tcp_port):
+    result = await generate(plan(f"http://127.0.0.1:{unused_tcp_port}"))
+
+    assert result.failed == {"refused": 4}
+
+
+async def test_an_open_loop_does_not_wait_for_answers(serve):
+    url = await serve(never)
+
+    result = await generate(
+        plan(url, concurrency=None, rate=200, requests=20, timeout_s=0.5, max_in_flight=15)
+    )
+
+    assert (result.sent, result.not_sent) == (15, 5)
+    assert result.failed == {"timeout": 15}
+
+
+async def test_load_ends_with_its_time(serve):
+    url = await serve(answers(*GOOD))
+
+    closed = await generate(plan(url, requests=None, duration_s=0.2))
+    opened = await generate(
+        plan(url, concurrency=None, rate=100, requests=None, duration_s=0.3, seed=1)
+    )
+
+    assert 0.15 < closed.duration_s < 5
+    assert closed.ok == closed.sent > 0
+    assert 5 < opened.sent < 80
+
+
+async def test_the_model_is_asked_for_where_it_is_not_named(serve):
+    seen = []
+
+    async def handler(request):
+        seen.append((await request.json())["model"])
+        return await answer_whole(request)
+
+    async def models(_):
+        return web.json_response({"data": [{"id": "named"}]})
+
+    url = await serve(handler, models)
+
+    await generate(plan(url, model=None, requests=1, stream=False))
+
+    assert seen == ["named"]
+
+
+async def test_a_server_that_names_no_model_is_refused(serve):
+    with pytest.raises(LostError, match="/v1/models names no model"):
+        await generate(plan(await serve(fail), model=None))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"url": "localhost:8000"}, "url localhost:8000: must begin with http"),
+        ({"rate": 5}, "rate, concurrency: exactly one"),
+        ({"concurrency": None}, "rate, concurrency: exactly one"),
+        ({"requests": None}, "requests, duration: at least one"),
+        ({"requests": 0}, "requests 0: must be 1 to 1,000,000"),
+        ({"concurrency": 0}, "concurrency 0: must be 1 to 10,000"),
+        ({"concurrency": None, "rate": float("nan")}, "rate nan: must be 0.001 to 10,000"),
+        ({"duration_s": 1e9}, r"duration 1000000000\.0: must be 0.001 to 86,400"),
+        ({"shared_tokens": 129}, "shared-tokens 129: must be 0 to 128"),
+        ({"timeout_s": 0}, "timeout 0: must be"),
+    ],
+)
+def test_load_without_bounds_is_refused(changes, message):
+    with pytest.raises(LoadError, match=message):
+        plan(**{"url": "http://x", **changes})
+
+
+def test_a_summary_has_values_that_were_measured():
+    assert summary([]) is None
+    assert summary([3.0]) == {"mean": 3.0, "p50": 3.0, "p90": 3.0, "p99": 3.0, "max": 3.0}
+    assert summary([float(n) for n in range(1, 101)]) == {
+        "mean": 50.5,
+        "p50": 50.0,
+        "p90": 90.0,
+        "p99": 99.0,
+        "max": 100.0,
+    }
+
+
+def test_nothing_sent_is_no_rate():
+    assert LoadResult().as_json()["requests_per_s"] is None
+
+
+def test_the_table_tells_what_was_lost(unused_tcp_port, capsys):
+    arguments = ["--concurrency", "1", "--requests", "2", "--model", "m"]
+
+    with pytest.raises(SystemExit) as end:
+        main(["simulate", "load", f"http://127.0.0.1:{unused_tcp_port}", *arguments])
+
+    out = capsys.readouterr().out
+    assert end.value.code == 1
+    assert "refused 2" in out
+    assert "ttft" not in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["load", "http://127.0.0.1:1", "--rate", "1"], "requests, duration: at least one"),
+        (["load", "http://127.0.0.1:1", "--rate", "1", "--requests", "1"], "names no model"),
+        (["serve", "--sigterm", "x"], "sigterm x: must be one of"),
+    ],
+)
+def test_a_command_refuses_its_input_in_one_line(arguments, message, capsys):
+    with pytest.raises(SystemExit) as end:
+        main(["simulate", *arguments])
+
+    error = capsys.readouterr().err
+    assert end.value.code == 2
+    assert message in error
+    assert error.count("\n") == 1
