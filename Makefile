@@ -1,10 +1,14 @@
-# Every target installs what it needs into .venv.
+# Every target installs what it needs: Python packages into .venv, the rest into the user's cache.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 CONSTRAINTS := constraints.txt
+CLUSTER := $(PYTHON) -m tests.cluster
+# The parts that import nothing but the standard library: tested whole, each branch of them.
+PURE := */cacheaware/decide/*,*/cacheaware_sidecar/kv/*,*/cacheaware_sidecar/engines/*,*/cacheaware_sim/engine.py
 
-.PHONY: help test lint format demo e2e e2e-vllm docs docs-check images cluster-up cluster-down clean
+.PHONY: help install lint format test unit coverage demo e2e e2e-vllm docs docs-check images \
+	cluster-up cluster-down clean
 
 help: ## what the targets do
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -27,4 +31,46 @@ format: install ## let ruff write
 	$(BIN)/ruff format .
 
 test: lint ## everything, with the end-to-end tests where a cluster can be made
-	$(BIN)/pytest --cov --cov-report=term
+	$(BIN)/pytest -m 'not vllm and not benchmark' --cov --cov-report=
+	$(MAKE) --no-print-directory coverage
+	$(BIN)/pytest -m benchmark -s
+
+unit: install ## everything that needs no cluster
+	$(BIN)/pytest -m 'not e2e and not benchmark'
+
+coverage: ## of the last test run: 100 % of the pure parts, 90 % of the rest
+	$(BIN)/coverage report --include='$(PURE)' --fail-under=100
+	$(BIN)/coverage report --omit='$(PURE)' --fail-under=90
+
+e2e: install ## only the end-to-end tests, on a real cluster
+	$(BIN)/pytest -m 'e2e and not vllm'
+
+e2e-vllm: install ## the end-to-end test on the real vLLM (4 minutes and 6 GB the first time)
+	$(BIN)/pytest -m vllm -s
+
+demo: install ## a cluster, mock engines, load: watch it grow and shrink, with reasons
+	$(BIN)/python -m tests.e2e.demo
+
+docs: install ## write the generated pages and manifests anew
+	$(BIN)/cacheaware crd > manifests/crd.yaml
+	cp manifests/crd.yaml charts/cacheaware/files/crd.yaml
+	$(BIN)/cacheaware crd --reference > docs/cacheawarescaler.md
+	$(BIN)/python charts/values_table.py
+
+docs-check: install ## links, commands and YAML of the pages; generated ones are up to date
+	$(BIN)/pytest -q tests/test_docs.py tests/operator/api/test_crd.py tests/chart/test_crd.py
+	$(BIN)/python charts/values_table.py --check
+
+images: ## build the images whose sources changed; load them if a cluster is up
+	$(CLUSTER) images
+
+cluster-up: ## a real cluster: kind where a container engine runs, else from source (as root)
+	$(CLUSTER) up
+
+cluster-down: ## remove it and all that it put on this machine
+	$(CLUSTER) down
+
+clean: ## remove what tests and builds left in this folder (not the caches, not the cluster)
+	rm -rf build dist .coverage .coverage.* htmlcov .pytest_cache .mypy_cache .ruff_cache \
+	  .hypothesis .import_linter_cache
+	find operator sidecar simulator tests -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -6,9 +6,8 @@ another program since is never taken for ours.
 
 import os
 import signal
-import subprocess
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,21 +24,23 @@ class Records:
 
     folder: Path
 
-    def start(self, name: str, argv: Sequence[str]) -> None:
+    def start(self, name: str, argv: list[str]) -> None:
         """Starts a program in a session of its own, its output in a log."""
         for part in ("pids", "log"):
             (self.folder / part).mkdir(exist_ok=True)
-        with self.log(name).open("wb") as log:
-            process = subprocess.Popen(
-                argv,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                cwd=self.folder,
-                start_new_session=True,
-            )
-        started = start_time(process.pid)
-        (self.folder / "pids" / name).write_text(f"{process.pid} {started or 0}")
+        create = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+        pid = os.posix_spawnp(
+            argv[0],
+            argv,
+            os.environ,
+            file_actions=[
+                (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+                (os.POSIX_SPAWN_OPEN, 1, str(self.log(name)), create, 0o644),
+                (os.POSIX_SPAWN_DUP2, 1, 2),
+            ],
+            setsid=True,
+        )
+        (self.folder / "pids" / name).write_text(f"{pid} {start_time(pid) or 0}")
 
     def log(self, name: str) -> Path:
         """Where a component's output goes."""
