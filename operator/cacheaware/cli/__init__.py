@@ -5,7 +5,7 @@ Exit codes: 0 well, 1 findings, 2 bad input or usage. Errors are one line on std
 
 import pkgutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 
@@ -52,13 +52,19 @@ def register_extension(entry: EntryPoint, app: typer.Typer) -> None:
             )
 
 
+def told(error: Exception) -> str:
+    """What went wrong; a usage error names the option only in its long form."""
+    long_form: Callable[[], str] = getattr(error, "format_message", error.__str__)
+    return long_form()
+
+
 def main(args: Sequence[str] | None = None) -> None:
     """Run the command line and end the process with its exit code."""
     register_commands()
     try:
         code = app(args=args, standalone_mode=False)
     except (BadInputError, UsageError) as error:
-        if message := " ".join(str(error).split()):
+        if message := " ".join(told(error).split()):
             print(f"cacheaware: {message}", file=sys.stderr)
         code = 2
     except typer.Abort:

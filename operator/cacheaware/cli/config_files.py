@@ -21,14 +21,22 @@ class Document:
     name: str
     problem: str | None = None
 
+    @property
+    def shown(self) -> str:
+        """The name on one line."""
+        return printable(self.name)
+
 
 def documents(arguments: Iterable[str]) -> Iterator[Document]:
     """What the arguments name, in order.
 
     A folder stands for its config.json (a checkpoint), else for all *.json files in it.
     """
-    for argument in arguments:
-        if argument != STDIN and Path(argument).is_dir():
+    given = list(arguments)
+    for at, argument in enumerate(given):
+        if argument == STDIN and STDIN in given[:at]:
+            yield Document(STDIN, "standard input can be read once: name it once")
+        elif argument != STDIN and Path(argument).is_dir():
             yield from _in_folder(Path(argument))
         else:
             yield Document(argument)
@@ -69,3 +77,8 @@ def _content(name: str) -> bytes:
     if len(content) > LARGEST_FILE:
         raise BadInputError(f"is larger than {LARGEST_FILE:,} bytes: no config.json is")
     return content
+
+
+def printable(text: str) -> str:
+    """Text as one line of valid characters; others are escaped."""
+    return "".join(mark if mark.isprintable() else ascii(mark)[1:-1] for mark in text)

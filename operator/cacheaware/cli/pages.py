@@ -9,10 +9,10 @@ from typing import Annotated, Any
 import typer
 
 from cacheaware.cli import model
-from cacheaware.cli.config_files import Document, documents, parsed
+from cacheaware.cli.config_files import Document, documents, parsed, printable
 from cacheaware.cli.errors import BadInputError
 from cacheaware.cli.output import Format, OutputOption, print_json, print_table
-from cacheaware_sidecar.kv import ConfigError, Geometry, Parallel, geometry
+from cacheaware_sidecar.kv import ConfigError, Geometry, Parallel, check_options, geometry
 from cacheaware_sidecar.kv.arithmetic import arithmetic
 
 
@@ -63,14 +63,12 @@ def pages(
 
 
 def _serving(tp: int, pp: int, dcp: int, kv_dtype: str, block_size: int | None) -> Serving:
-    """The options, checked on a model that any of them fits."""
+    """The options, refused where no model could be served with them."""
     try:
-        serving = Serving(Parallel(tp, pp, dcp), kv_dtype, block_size)
-        geometry({"model_type": "deepseek_v4", "num_hidden_layers": 1}, Parallel(), kv_dtype)
-        geometry({"model_type": "deepseek_v4"}, Parallel(), "bf16", block_size)
+        check_options(kv_dtype, block_size)
+        return Serving(Parallel(tp, pp, dcp), kv_dtype, block_size)
     except ConfigError as error:
         raise BadInputError(str(error)) from error
-    return serving
 
 
 def _answers(files: list[str], serving: Serving) -> tuple[list[tuple[str, Geometry]], list[str]]:
@@ -79,9 +77,9 @@ def _answers(files: list[str], serving: Serving) -> tuple[list[tuple[str, Geomet
     problems: list[str] = []
     for found in documents(files):
         try:
-            answers.append((found.name, _sized(found, serving)))
+            answers.append((found.shown, _sized(found, serving)))
         except (BadInputError, ConfigError) as error:
-            problems.append(f"{found.name}: {error}")
+            problems.append(f"{found.shown}: {error}")
     return answers, problems
 
 
@@ -93,7 +91,7 @@ def as_json(name: str, sized: Geometry) -> dict[str, Any]:
     """One object of the JSON output; its keys are stable."""
     return {
         "file": name,
-        "model_type": sized.model_type,
+        "model_type": sized.model_type and printable(sized.model_type),
         "architecture": "known" if sized.known else "unknown",
         "scope": sized.scope,
         "layers": sized.layers,
@@ -149,4 +147,4 @@ def _rows(answers: list[tuple[str, Geometry]]) -> Iterator[tuple[str, str, str]]
         notes = (f"note: {warning}" for warning in sized.warnings)
         lines = (*arithmetic(sized), *notes)
         for at, line in enumerate(lines):
-            yield (name, sized.model_type or "-", line) if at == 0 else ("", "", line)
+            yield (name, printable(sized.model_type or "-"), line) if at == 0 else ("", "", line)

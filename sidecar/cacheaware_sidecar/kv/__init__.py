@@ -8,6 +8,6 @@ from cacheaware_sidecar.kv.geometry import Geometry
 from cacheaware_sidecar.kv.kinds import Kind
 from cacheaware_sidecar.kv.layer import Layer
 from cacheaware_sidecar.kv.parallel import Parallel
-from cacheaware_sidecar.kv.sizing import geometry
+from cacheaware_sidecar.kv.sizing import check_options, geometry
 
-__all__ = ["ConfigError", "Geometry", "Kind", "Layer", "Parallel", "geometry"]
+__all__ = ["ConfigError", "Geometry", "Kind", "Layer", "Parallel", "check_options", "geometry"]

@@ -100,13 +100,21 @@ def kv_dtype_of(name: str, model: Fields, text: Fields) -> tuple[KvDtype, str | 
     Raises:
         ConfigError: A name that is not known, or a declaration in the file that is not.
     """
+    dtype = named_dtype(name)
+    return _automatic(model, text) if dtype is None else (dtype, None)
+
+
+def named_dtype(name: str) -> KvDtype | None:
+    """The dtype of this name; None for auto.
+
+    Raises:
+        ConfigError: A name that is not known.
+    """
     key = name.lower().removeprefix("torch.") if isinstance(name, str) else ""
-    if key == AUTO:
-        return _automatic(model, text)
     key = ALIASES.get(key, key)
-    if key not in DTYPES:
+    if key != AUTO and key not in DTYPES:
         raise refusal("KV dtype", name, f"allowed are {', '.join(NAMES)}")
-    return DTYPES[key], None
+    return DTYPES.get(key)
 
 
 def _automatic(model: Fields, text: Fields) -> tuple[KvDtype, str | None]:

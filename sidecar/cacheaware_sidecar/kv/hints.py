@@ -80,7 +80,7 @@ def strange_fields(values: Mapping[str, Any]) -> list[str]:
     A window counts only while it is on, and not where `layer_types` says whose it is.
     """
     names = (name for name, value in values.items() if value and isinstance(name, str))
-    return sorted(name for name in names if _is_strange(name, values))
+    return sorted(ascii(name)[1:-1] for name in names if _is_strange(name, values))
 
 
 def _is_strange(name: str, values: Mapping[str, Any]) -> bool:

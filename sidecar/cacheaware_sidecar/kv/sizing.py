@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from cacheaware_sidecar.kv import notes
 from cacheaware_sidecar.kv.blocks import Group, cache_groups, effective_block_size
-from cacheaware_sidecar.kv.dtypes import AUTO, kv_dtype_of
+from cacheaware_sidecar.kv.dtypes import AUTO, kv_dtype_of, named_dtype
 from cacheaware_sidecar.kv.errors import ConfigError, UnknownLayoutError
 from cacheaware_sidecar.kv.fields import whole
 from cacheaware_sidecar.kv.geometry import Geometry
@@ -46,8 +46,7 @@ def geometry(
     Raises:
         ConfigError: A field or an argument that can't be right: one line.
     """
-    if block_size is not None:
-        whole("block size", block_size, 1, LARGEST_BLOCK)
+    check_options(kv_dtype, block_size)
     model = read_model(config)
     dtype, note = kv_dtype_of(kv_dtype, model.whole, model.fields)
     setup = Setup(model, parallel, dtype)
@@ -57,6 +56,17 @@ def geometry(
         return _unknown(setup, str(error))
     known = _known(setup, layers, block_size)
     return replace(known, warnings=(*((note,) if note else ()), *known.warnings))
+
+
+def check_options(kv_dtype: str, block_size: int | None) -> None:
+    """Refuse a dtype or block size that no model can have.
+
+    Raises:
+        ConfigError: One line with the value and what is allowed.
+    """
+    named_dtype(kv_dtype)
+    if block_size is not None:
+        whole("block size", block_size, 1, LARGEST_BLOCK)
 
 
 def _unknown(setup: Setup, reason: str) -> Geometry:

@@ -4,7 +4,7 @@ import json
 import math
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from tests.sidecar.kv import configs
 from tests.sidecar.kv.configs import plain
@@ -18,6 +18,9 @@ NAMED = {
     if isinstance(value, dict) and name.isupper() and name != "DEEPSEEK_V4"
 }
 MODELS = list(NAMED.values())
+steady = settings(deadline=None)
+"""Machines of tests are shared: time is measured elsewhere."""
+
 models = st.sampled_from(MODELS)
 tokens = st.integers(0, 10**9)
 dtypes = st.sampled_from(["auto", "bf16", "fp8", "int8"])
@@ -32,12 +35,14 @@ plain_models = st.builds(
 )
 
 
+@steady
 @given(config=models, dtype=dtypes, count=tokens)
 def test_tokens_to_bytes_and_back_are_the_same_tokens(config, dtype, count):
     sized = geometry(config, kv_dtype=dtype)
     assert sized.tokens_from_bytes(sized.bytes_from_tokens(count)) == count
 
 
+@steady
 @given(count=tokens, ranks=st.sampled_from([2, 4, 8]))
 def test_with_decode_context_ranks_less_than_one_round_is_gained(count, ranks):
     sized = geometry(configs.KIMI_K2, Parallel(8, 1, ranks))
@@ -45,6 +50,7 @@ def test_with_decode_context_ranks_less_than_one_round_is_gained(count, ranks):
     assert count <= back < count + ranks
 
 
+@steady
 @given(config=models, less=tokens, more=tokens)
 def test_more_tokens_never_take_less(config, less, more):
     assume(less <= more)
@@ -55,6 +61,7 @@ def test_more_tokens_never_take_less(config, less, more):
         assert sized.blocks_per_request(less) <= sized.blocks_per_request(more)
 
 
+@steady
 @given(config=models, count=st.integers(1, 10**6))
 def test_a_request_lies_between_its_rates(config, count):
     sized = geometry(config)
@@ -65,6 +72,7 @@ def test_a_request_lies_between_its_rates(config, count):
     assert size - constant <= sized.bytes_per_token_all_layers * count
 
 
+@steady
 @given(config=models, dtype=dtypes)
 def test_growing_is_a_part_of_all_layers_and_reserved_lies_between(config, dtype):
     sized = geometry(config, kv_dtype=dtype)
@@ -72,6 +80,7 @@ def test_growing_is_a_part_of_all_layers_and_reserved_lies_between(config, dtype
     assert sized.bytes_per_token_reserved <= sized.bytes_per_token_all_layers
 
 
+@steady
 @given(config=models, ranks=st.sampled_from([2, 4]))
 def test_ranks_together_hold_at_least_the_model(config, ranks):
     one = geometry(config)
@@ -85,6 +94,7 @@ def test_ranks_together_hold_at_least_the_model(config, ranks):
         assert many.pod_state_bytes_per_sequence >= one.state_bytes_per_sequence
 
 
+@steady
 @given(config=plain_models, ranks=st.sampled_from([1, 2, 4, 8]), stages=st.integers(1, 9))
 def test_ranks_up_to_the_kv_heads_and_any_stages_split_exactly(config, ranks, stages):
     assume(ranks <= config["num_key_value_heads"] and stages <= config["num_hidden_layers"])
@@ -95,6 +105,7 @@ def test_ranks_up_to_the_kv_heads_and_any_stages_split_exactly(config, ranks, st
     assert held == list(range(one.layers))
 
 
+@steady
 @given(config=plain_models, size=st.integers(1, 4096))
 def test_pages_are_linear_in_the_block_size(config, size):
     one, many = geometry(config, block_size=1), geometry(config, block_size=size)
@@ -102,6 +113,7 @@ def test_pages_are_linear_in_the_block_size(config, size):
     assert many.bytes_per_block == size * one.bytes_per_block == many.page_bytes * many.layers
 
 
+@steady
 @given(config=models, data=st.data())
 def test_order_and_irrelevant_keys_change_nothing(config, data):
     noise = {"vocab_size": 9, "rope_theta": 1.0, "_comment": "x", "eos_token_id": [1, 2]}
@@ -109,6 +121,7 @@ def test_order_and_irrelevant_keys_change_nothing(config, data):
     assert geometry(dict(shuffled)) == geometry(config)
 
 
+@steady
 @given(config=models, dtype=dtypes, size=st.none() | st.integers(1, 5000))
 def test_the_state_fits_into_the_page_of_a_hybrid(config, dtype, size):
     sized = geometry(config, kv_dtype=dtype, block_size=size)
@@ -159,6 +172,7 @@ def sized_or_refused(config: object, **options: object) -> Geometry | None:
     return None
 
 
+@steady
 @given(config=rubbish, model_type=types)
 def test_garbage_is_sized_or_refused_and_nothing_else(config, model_type):
     sized = sized_or_refused({"model_type": model_type} | config)
@@ -166,6 +180,7 @@ def test_garbage_is_sized_or_refused_and_nothing_else(config, model_type):
         json.dumps([arithmetic(sized), sized.page_bytes, sized.warnings], allow_nan=False)
 
 
+@steady
 @given(config=models, damage=rubbish, inside=st.booleans())
 def test_a_damaged_model_is_sized_or_refused_and_nothing_else(config, damage, inside):
     if inside and "text_config" in config:
@@ -221,6 +236,7 @@ def test_any_field_set_to_anything_absurd_is_sized_or_refused(config):
                 json.dumps([arithmetic(sized), sized.warnings], allow_nan=False)
 
 
+@steady
 @given(value=values, dtype=values, size=values)
 def test_arguments_of_any_kind_are_sized_or_refused(value, dtype, size):
     sized_or_refused(value)
