@@ -9,6 +9,8 @@ HARMLESS = frozenset({404, 409, 410})
 FIRST_SECONDS = 1.0
 READ_CAP_SECONDS = 60.0
 WRITE_CAP_SECONDS = 300.0
+SHORT_CAP_SECONDS = 5.0
+"""For the Lease, and for a server that was not reached: all else waits for these."""
 FORGET_SECONDS = 900.0
 EVERYTHING = "*"
 """The key of a server that was not reached: nothing is asked of it for a while."""
@@ -63,8 +65,7 @@ class Gate:
         if before and now < before.until:
             return  # one of many that were under way together: the first has spoken for all
         count = before.count + 1 if before else 1
-        cap = READ_CAP_SECONDS if key.startswith("GET") or not status else WRITE_CAP_SECONDS
-        wait = delay(count, cap, retry_after) * (1 + self.jitter() / 4)
+        wait = delay(count, cap_of(one), retry_after) * (1 + self.jitter() / 4)
         self._failures[one] = _Failures(count, status, now + wait)
         self._forget(now)
 
@@ -72,6 +73,13 @@ class Gate:
         old = [key for key, one in self._failures.items() if now - one.until > FORGET_SECONDS]
         for key in old:
             del self._failures[key]
+
+
+def cap_of(key: str) -> float:
+    """The longest delay of a call, whatever Retry-After adds."""
+    if key == EVERYTHING or "/leases" in key:
+        return SHORT_CAP_SECONDS
+    return READ_CAP_SECONDS if key.startswith("GET") else WRITE_CAP_SECONDS
 
 
 def delay(count: int, cap: float, retry_after: float | None) -> float:

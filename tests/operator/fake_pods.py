@@ -26,7 +26,7 @@ class FakePod:
     seq: int | None = None
     age_s: float | None = 0.2
     behaviour: str = "ok"
-    """ok, hang, refuse, redirect, offhost, 401, garbage, huge, slow."""
+    """ok, hang, drip, drop, redirect, redirect-loop, offhost, garbage, huge, or a status."""
     page: str | None = None
     key: str | None = None
     latency_s: float = 0.0
@@ -98,7 +98,7 @@ class FakeFleet:
         self.pods[ip] = pod or FakePod()
         return ip
 
-    async def _answer(  # noqa: PLR0911 - a table of behaviours
+    async def _answer(  # noqa: C901, PLR0911 - a table of behaviours
         self, request: web.Request
     ) -> web.StreamResponse:
         pod = self.pods[request.transport.get_extra_info("sockname")[0]]
@@ -107,6 +107,12 @@ class FakeFleet:
             await asyncio.sleep(3600)
         if pod.behaviour == "redirect" and not request.path.endswith("/"):
             return web.Response(status=307, headers={"Location": request.path + "/"})
+        if pod.behaviour == "redirect-loop":
+            return web.Response(status=307, headers={"Location": request.path})
+        if pod.behaviour == "drop":
+            request.transport.close()
+        if pod.behaviour == "drip":
+            return await drip(request)
         if pod.behaviour == "offhost":
             return web.Response(status=307, headers={"Location": "http://169.254.169.254/latest/"})
         if pod.behaviour == "garbage":
@@ -120,6 +126,16 @@ class FakeFleet:
         if request.path.startswith("/v1/state"):
             return web.json_response(pod.state())
         return web.Response(text=pod.metrics())
+
+
+async def drip(request: web.Request) -> web.StreamResponse:
+    """A body that never ends."""
+    response = web.StreamResponse()
+    await response.prepare(request)
+    for _ in range(600):
+        await response.write(b"x")
+        await asyncio.sleep(0.1)
+    return response
 
 
 @dataclass

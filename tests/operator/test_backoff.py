@@ -2,7 +2,15 @@
 
 import pytest
 
-from cacheaware.backoff import READ_CAP_SECONDS, WRITE_CAP_SECONDS, Gate, delay
+from cacheaware.backoff import (
+    EVERYTHING,
+    READ_CAP_SECONDS,
+    SHORT_CAP_SECONDS,
+    WRITE_CAP_SECONDS,
+    Gate,
+    cap_of,
+    delay,
+)
 
 READ, WRITE = "GET /pods", "PATCH /scale"
 
@@ -68,6 +76,19 @@ def test_old_failures_are_forgotten():
     one.failed(READ, 503, None, 0.0)
     one.failed(WRITE, 503, None, 2000.0)
     assert list(one._failures) == [WRITE]
+
+
+@pytest.mark.parametrize(
+    ("key", "cap"),
+    [
+        (READ, READ_CAP_SECONDS),
+        (WRITE, WRITE_CAP_SECONDS),
+        ("PATCH /apis/x/leases/y", SHORT_CAP_SECONDS),
+        (EVERYTHING, SHORT_CAP_SECONDS),
+    ],
+)
+def test_what_all_else_waits_for_is_asked_again_soon(key, cap):
+    assert cap_of(key) == cap
 
 
 def test_delays_have_a_cap():

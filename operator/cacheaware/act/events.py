@@ -1,8 +1,8 @@
 """Kubernetes Events on a CacheAwareScaler: one per transition, repeated ones counted."""
 
-import hashlib
 import logging
 import time
+import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -81,11 +81,13 @@ class Events:
 def event_body(subject: Subject, kind: str, reason: str, message: str) -> dict[str, Any]:
     """A core/v1 Event, which `kubectl describe` shows."""
     now = timestamp()
-    unique = hashlib.sha256(f"{subject.uid} {reason} {now}".encode()).hexdigest()[:16]
     return {
         "apiVersion": "v1",
         "kind": "Event",
-        "metadata": {"name": f"{subject.name[:200]}.{unique}", "namespace": subject.namespace},
+        "metadata": {
+            "name": f"{subject.name[:200]}.{uuid.uuid4().hex[:16]}",
+            "namespace": subject.namespace,
+        },
         "involvedObject": {
             "apiVersion": names.API_VERSION,
             "kind": names.KIND,

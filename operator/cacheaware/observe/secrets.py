@@ -53,6 +53,6 @@ class Secrets:
         if ref.key not in data:
             raise SecretError(f"Secret {ref.name} has no key {ref.key!r}")
         try:
-            return base64.b64decode(data[ref.key]).decode().strip()
+            return base64.b64decode(data[ref.key], validate=True).decode().strip()
         except (binascii.Error, UnicodeDecodeError):
             raise SecretError(f"Secret {ref.name}, key {ref.key!r}: not text") from None

@@ -1,0 +1,167 @@
+"""The status: every field stored, written only when somebody would care."""
+
+from dataclasses import replace
+
+import pytest
+from tests.operator.conftest import scaler_body
+
+from cacheaware import names
+from cacheaware.act.conditions import Situation
+from cacheaware.act.events import Subject
+from cacheaware.act.status import (
+    REFRESH_SECONDS,
+    SETTLE_SECONDS,
+    StatusMemory,
+    StatusWriter,
+    dropped,
+    with_decision,
+)
+from cacheaware.api.models import CacheAwareScaler
+from cacheaware.decide.decision import Decision, Term, Victim
+from cacheaware.decide.fleet import FleetView, PodLoad, PodView
+from cacheaware.kube import KubeError
+
+SCALERS = (names.GROUP, names.VERSION, names.PLURAL)
+FLEET = FleetView(
+    namespace="demo",
+    name="chat",
+    spec_replicas=2,
+    pods=(PodView(name="a", load=PodLoad(running=1, waiting=0, usage=0.5)),),
+)
+TERM = Term(signal="kv-tokens", demand=3.0, per_replica=2.0, unit="tokens", replicas=2)
+DECISION = Decision(
+    desired=2, current=3, reason="ScaledDown", message="m", terms=(TERM,), raw=2, serving=2,
+    limited_by=("rate",), victims=(Victim(pod="a", uid="u", reason="idle"),),
+)  # fmt: skip
+FOUND = Situation(mode="Scale", fleet=FLEET, decision=DECISION)
+
+
+@pytest.fixture
+async def subject(api):
+    body = await api.put(SCALERS, scaler_body())
+    return Subject("demo", "chat", body["metadata"]["uid"])
+
+
+@pytest.fixture
+def clock():
+    return [0.0]
+
+
+@pytest.fixture
+def writer(kube, clock):
+    return StatusWriter(kube, clock=lambda: clock[0])
+
+
+def writes(api):
+    return len(api.writes())
+
+
+async def test_what_is_written_is_what_the_models_declare_and_comes_back_equal(
+    api, writer, subject, case
+):
+    memory = StatusMemory(last_scale_time="2026-01-01T00:00:00Z")
+    assert await writer.write(subject, 4, FOUND, memory) == ()
+    stored = api.get(SCALERS, "demo", "chat")["status"]
+    model = CacheAwareScaler.model_validate({**scaler_body(), "status": stored}).status
+    again = model.model_dump(by_alias=True, exclude_none=True)
+    assert (again == stored) is case("093", "expect.json")["roundtrip_equal"]
+    assert stored["observedGeneration"] == 4
+    assert stored["decisions"][0]["terms"][0]["signal"] == "kv-tokens"
+
+
+async def test_fields_that_the_crd_drops_are_reported(api, writer, subject, clock):
+    def prune(_, body):
+        status = body["status"]
+        keep = {
+            "conditions": [{"type": c["type"], "status": c["status"]} for c in status["conditions"]]
+        }
+        return {**body, "status": {"currentReplicas": status["currentReplicas"], **keep}}
+
+    api.store = prune
+    gone = await writer.write(subject, 1, FOUND, StatusMemory())
+    assert {"status.desiredReplicas", "status.decisions", "status.conditions[].reason"} <= set(gone)
+    assert "status.currentReplicas" not in gone
+
+
+async def test_no_change_is_no_write(api, writer, subject, clock):
+    memory, one = StatusMemory(), writer
+    await one.write(subject, 1, FOUND, memory)
+    before = writes(api)
+    clock[0] = 60.0
+    await one.write(subject, 1, FOUND, memory)
+    assert writes(api) == before
+
+
+@pytest.mark.parametrize(
+    ("change", "after", "written"),
+    [
+        ({"desired": 4}, 1.0, True),
+        ({"current": 4}, 1.0, True),
+        ({"reason": "Steady"}, 1.0, False),
+        ({"reason": "Steady"}, SETTLE_SECONDS, True),
+        ({"starting": 1}, SETTLE_SECONDS, True),
+        ({"message": "other"}, SETTLE_SECONDS, False),
+        ({"message": "other"}, REFRESH_SECONDS, True),
+    ],
+)
+async def test_it_is_written_when_a_person_would_care(  # noqa: PLR0917 - a table
+    api, writer, subject, clock, change, after, written
+):
+    memory, one = StatusMemory(), writer
+    await one.write(subject, 1, FOUND, memory)
+    before, clock[0] = writes(api), after
+    changed = replace(FOUND, decision=replace(DECISION, **change))
+    await one.write(subject, 1, changed, memory)
+    assert (writes(api) > before) is written
+
+
+async def test_a_new_generation_and_a_condition_are_written_at_once(api, writer, subject, clock):
+    memory, one = StatusMemory(), writer
+    await one.write(subject, 1, FOUND, memory)
+    await one.write(subject, 2, FOUND, memory)
+    await one.write(subject, 2, replace(FOUND, conflict="HPA x"), memory)
+    assert writes(api) == 3
+
+
+async def test_the_next_operator_goes_on_from_there(api, writer, subject, clock):
+    await writer.write(subject, 1, FOUND, StatusMemory(last_scale_time="then"))
+    first = api.get(SCALERS, "demo", "chat")["status"]
+    later = replace(FOUND, decision=replace(DECISION, reason="Steady", desired=3))
+    await writer.write(subject, 1, later, StatusMemory())
+    second = api.get(SCALERS, "demo", "chat")["status"]
+    assert second["lastScaleTime"] == "then"
+    assert [one["reason"] for one in second["decisions"]] == ["Steady", "ScaledDown"]
+    times = [[c["lastTransitionTime"] for c in s["conditions"]] for s in (first, second)]
+    assert times[0] == times[1]
+
+
+async def test_what_is_no_longer_known_is_cleared(api, writer, subject, clock):
+    memory, one = StatusMemory(), writer
+    await one.write(subject, 1, FOUND, memory)
+    await one.write(subject, 1, Situation(mode="Scale"), memory)
+    status = api.get(SCALERS, "demo", "chat")["status"]
+    assert "desiredReplicas" not in status
+    assert status["decisions"]
+
+
+async def test_an_object_that_was_created_anew_is_not_touched(api, writer):
+    await api.put(SCALERS, scaler_body())
+    with pytest.raises(KubeError, match="created anew"):
+        await writer.write(Subject("demo", "chat", "old"), 1, FOUND, StatusMemory())
+    assert api.writes() == []
+
+
+def test_a_repeated_decision_takes_the_place_of_the_newest_and_ten_are_kept():
+    kept = []
+    for _ in range(3):
+        kept = with_decision(kept, DECISION, "now")
+    assert len(kept) == 1
+    for number in range(20):
+        kept = with_decision(kept, replace(DECISION, desired=number), "now")
+    assert len(kept) == 10
+    assert kept[0]["to"] == 19
+    assert with_decision(kept, None, "now") == kept
+
+
+def test_what_was_not_sent_is_not_missed():
+    assert dropped({"a": None, "conditions": []}, {}) == ("status.conditions",)

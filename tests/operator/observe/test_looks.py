@@ -1,0 +1,117 @@
+"""What answers of sidecars and of engines say."""
+
+import json
+
+import pytest
+from tests.operator.fake_pods import FakePod
+
+from cacheaware.decide.fleet import Phase, PodLoad, Unknown
+from cacheaware.observe import direct, sidecar
+from cacheaware.observe.direct import combined
+from cacheaware.observe.memory import Mark
+from cacheaware.observe.poll import Answer
+
+PAGE = """\
+vllm:num_requests_running{engine="0",model_name="m"} 3
+vllm:num_requests_waiting{engine="0",model_name="m"} 1
+vllm:kv_cache_usage_perc{engine="0",model_name="m"} 0.4
+vllm:prompt_tokens_total{engine="0",model_name="m"} PROMPT
+vllm:generation_tokens_total{engine="0",model_name="m"} 100
+"""
+
+
+def answer(body, at=0.0):
+    return Answer(at, content=body.encode() if isinstance(body, str) else json.dumps(body).encode())
+
+
+def page(prompt):
+    return answer(PAGE.replace("PROMPT", str(prompt)))
+
+
+def no_mark(_):
+    return None
+
+
+def test_a_state_becomes_a_load():
+    state = FakePod(usage=0.25, running=2, waiting=3).state()
+    state["rates"] = {"prompt_tokens_per_request": 100, "generation_tokens_per_request": 50}
+    found = sidecar.look(answer(state))
+    assert (found.load.usage, found.load.used_tokens, found.load.waiting) == (0.25, 2500, 3)
+    assert found.load.tokens_per_request == 150
+    assert (found.phase, found.seq, found.sample_age_s) == (Phase.SERVING, 1, 0.2)
+
+
+def test_an_unknown_field_of_a_newer_sidecar_is_ignored():
+    assert sidecar.look(answer({**FakePod().state(), "new": {"x": 1}})).load is not None
+
+
+@pytest.mark.parametrize(
+    ("change", "unknown"),
+    [
+        ({"schema": 99}, Unknown.SCHEMA),
+        ({"phase": "asleep"}, Unknown.INVALID),
+        ({"running": "many"}, Unknown.INVALID),
+        ({"sample_age_s": None}, Unknown.NOT_YET_SEEN),
+        ({"sample_age_s": None, "problems": ["MetricsUnauthorized: 401"]}, Unknown.UNAUTHORIZED),
+    ],
+)
+def test_a_state_that_tells_no_load_says_why(change, unknown):
+    found = sidecar.look(answer({**FakePod().state(), **change}))
+    assert (found.load, found.unknown) == (None, unknown)
+
+
+@pytest.mark.parametrize("body", ["not json", "[]", "null", "3"])
+def test_what_is_no_state_is_invalid(body):
+    assert sidecar.look(answer(body)).unknown in {Unknown.INVALID, Unknown.SCHEMA}
+
+
+def test_a_failed_fetch_keeps_its_reason():
+    failed = Answer(1.0, unknown=Unknown.REFUSED, detail="refused")
+    assert sidecar.look(failed).unknown is Unknown.REFUSED
+    assert direct.look([page(1), failed], no_mark).unknown is Unknown.REFUSED
+
+
+def test_a_page_becomes_a_load_without_rates_at_first():
+    found = direct.look([page(1000)], no_mark)
+    assert (found.load.running, found.load.waiting, found.load.usage) == (3, 1, 0.4)
+    assert found.load.prompt_tokens_per_s is None
+
+
+def test_rates_are_measured_against_the_mark_and_not_across_a_reset():
+    first = direct.look([page(1000)], no_mark)
+    mark = Mark(0.0, first.samples, None)
+    later = Answer(10.0, content=page(1500).content)
+    assert direct.look([later], lambda _: mark).load.prompt_tokens_per_s == pytest.approx(50)
+    reset = Answer(10.0, content=page(5).content)
+    assert (direct.look([reset], lambda _: mark).load.prompt_tokens_per_s or 0) >= 0
+    other = Mark(0.0, (*first.samples, *first.samples), None)
+    assert direct.look([later], lambda _: other).load.prompt_tokens_per_s is None
+
+
+@pytest.mark.parametrize(
+    ("body", "unknown"),
+    [
+        ("", Unknown.UNSUPPORTED),
+        ('{"error":{"message":"Invalid API Key","code":401}}', Unknown.UNSUPPORTED),
+        ("<html>hello</html>", Unknown.UNSUPPORTED),
+        ("process_cpu_seconds_total 5\n", Unknown.UNSUPPORTED),
+        ('vllm:num_requests_running{engine="0",model_name="m"} NaN\n', Unknown.INVALID),
+    ],
+)
+def test_a_page_without_a_load_is_unknown_and_never_zero(body, unknown):
+    found = direct.look([answer(body)], no_mark)
+    assert (found.load, found.unknown) == (None, unknown)
+
+
+def test_engines_of_one_pod_are_summed_and_usage_is_weighted():
+    small = PodLoad(running=1, waiting=2, usage=1.0, usage_max=1.0, capacity_tokens=100)
+    large = PodLoad(running=3, waiting=0, usage=0.0, usage_max=0.2, capacity_tokens=300)
+    found = combined([small, large])
+    assert (found.running, found.waiting, found.capacity_tokens) == (4, 2, 400)
+    assert (found.usage, found.usage_max) == (0.25, 1.0)
+    assert found.used_tokens is None
+
+
+def test_engines_without_a_capacity_weigh_the_same():
+    assert combined([PodLoad(usage=1.0), PodLoad(usage=0.5)]).usage == 0.75
+    assert combined([PodLoad(usage=1.0), PodLoad()]).usage is None

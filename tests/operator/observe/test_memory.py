@@ -1,0 +1,151 @@
+"""What is remembered of a pod, and how it becomes a view."""
+
+from dataclasses import replace
+
+import pytest
+
+from cacheaware.decide.fleet import Phase, PodLoad, Unknown
+from cacheaware.observe.look import DIRECT, SIDECAR, Look
+from cacheaware.observe.memory import PodMemory, idle, measured, pod_view, remember
+from cacheaware.pods import PodRecord
+from cacheaware_sidecar.engines import Histogram
+
+BUSY = PodLoad(running=3, waiting=9, usage=0.5)
+EMPTY = PodLoad(running=0, waiting=0, usage=0.0)
+RECORD = PodRecord(
+    namespace="demo", name="p", uid="u", labels={}, ready=True, ready_since=100.0, created=50.0
+)
+UNREADY = replace(RECORD, ready=False, ready_since=None)
+
+
+def look(at, load=BUSY, **known):
+    return Look(at=at, way=known.pop("way", SIDECAR), load=load, **known)
+
+
+def silent(at, unknown):
+    return Look(at=at, way=SIDECAR, unknown=unknown, detail="why")
+
+
+def after(*looks, record=RECORD):
+    memory = PodMemory()
+    for one in looks:
+        memory = remember(memory, record, one)
+    return memory
+
+
+def view(memory, now, record=RECORD, stale_s=15.0):
+    return pod_view(record, memory, now=now, wall=1000.0, stale_s=stale_s)
+
+
+def test_clocks_of_nodes_do_not_matter_but_a_repeated_sample_is_stale(case):
+    """Only our own receive time and the sample's number count."""
+    first, second, third = case("016", "input.reports.json")
+    stale_s = case("016", "input.state.json")["staleAfterSeconds"]
+    seen = {}
+    memory = after(look(0.0, PodLoad(waiting=first["waiting"]), seq=first["seq"]))
+    seen[1] = view(memory, 0.0, stale_s=stale_s)
+    other = after(look(0.0, PodLoad(waiting=second["waiting"]), seq=second["seq"]))
+    seen[2] = view(other, 0.0, stale_s=stale_s)
+    memory = remember(memory, RECORD, look(90.0, PodLoad(waiting=9), seq=third["seq"]))
+    seen[3] = view(memory, 90.0, stale_s=stale_s)
+    expected = case("016", "expect.json")
+    assert [n for n, pod in seen.items() if pod.unknown is None] == expected["fresh"]
+    assert [n for n, pod in seen.items() if pod.unknown is Unknown.STALE] == expected["stale"]
+
+
+def test_a_sample_that_was_old_when_it_came_ages_from_there():
+    memory = after(look(0.0, sample_age_s=14.0, seq=1))
+    assert view(memory, 0.5).unknown is None
+    assert view(memory, 2.0).unknown is Unknown.STALE
+    assert view(memory, 2.0).load is None
+
+
+def test_without_numbers_the_reported_age_counts():
+    memory = after(look(0.0), look(100.0))
+    assert view(memory, 101.0).load.running == 3
+
+
+def test_a_pod_never_asked_is_not_yet_seen():
+    assert view(after(None), 0.0).unknown is Unknown.NOT_YET_SEEN
+
+
+def test_a_timeout_keeps_the_last_load_for_growth_only():
+    memory = after(look(0.0), silent(5.0, Unknown.TIMED_OUT))
+    found = view(memory, 500.0)
+    assert (found.load, found.unknown) == (None, Unknown.TIMED_OUT)
+    assert found.stale_load.waiting == 9
+
+
+@pytest.mark.parametrize("unknown", [Unknown.REFUSED, Unknown.UNAUTHORIZED, Unknown.INVALID])
+def test_any_other_silence_keeps_nothing(unknown):
+    memory = after(look(0.0), silent(5.0, unknown), silent(10.0, Unknown.TIMED_OUT))
+    assert view(memory, 10.0).stale_load is None
+
+
+def test_idle_rounds_count_only_new_samples_and_start_anew_with_load():
+    memory = after(look(0.0, EMPTY, seq=1), look(5.0, EMPTY, seq=1))
+    assert view(memory, 5.0).idle_rounds == 1
+    memory = remember(memory, RECORD, look(10.0, EMPTY, seq=2))
+    assert view(memory, 10.0).idle_rounds == 2
+    assert view(remember(memory, RECORD, look(15.0, BUSY, seq=3)), 15.0).idle_rounds == 0
+    assert view(remember(memory, RECORD, None), 15.0).idle_rounds == 0
+    assert view(remember(memory, RECORD, silent(15.0, Unknown.ERROR)), 15.0).idle_rounds == 0
+
+
+@pytest.mark.parametrize(
+    ("load", "expected"),
+    [
+        (EMPTY, True),
+        (PodLoad(running=0, waiting=0), True),
+        (PodLoad(running=0, waiting=0, usage=0.001), True),
+        (PodLoad(running=0, waiting=0, usage=0.02), False),
+        (PodLoad(running=0, usage=0.0), False),
+        (PodLoad(usage=0.0), False),
+        (BUSY, False),
+    ],
+)
+def test_what_is_not_known_is_not_idle(load, expected):
+    assert idle(load) is expected
+
+
+def test_the_sidecars_phase_is_kept_while_it_is_silent():
+    memory = after(look(0.0, phase=Phase.CORDONED), silent(5.0, Unknown.TIMED_OUT))
+    assert view(memory, 5.0).phase is Phase.CORDONED
+
+
+def test_in_direct_readiness_tells_the_phase_and_observation_never_unserves():
+    assert view(after(look(0.0, way=DIRECT), record=UNREADY), 0.0, UNREADY).phase is Phase.LOADING
+    memory = after(look(0.0, way=DIRECT))
+    assert view(memory, 0.0).phase is Phase.SERVING
+    assert view(remember(memory, UNREADY, look(5.0)), 5.0, UNREADY).phase is Phase.SERVING
+
+
+def test_a_container_that_restarted_begins_anew():
+    memory = after(look(0.0, EMPTY))
+    restarted = replace(UNREADY, restarts=1)
+    memory = remember(memory, restarted, silent(5.0, Unknown.REFUSED))
+    found = view(memory, 5.0, restarted)
+    assert (found.phase, found.idle_rounds, found.stale_load) == (Phase.LOADING, 0, None)
+
+
+def test_ages_come_from_the_apis_clock_and_are_never_negative():
+    found = view(after(look(0.0)), 0.0)
+    assert (found.age_s, found.serving_age_s) == (950.0, 900.0)
+    future = replace(RECORD, created=2000.0, ready_since=2000.0)
+    found = view(after(look(0.0)), 0.0, future)
+    assert (found.age_s, found.serving_age_s) == (0.0, 0.0)
+    assert view(after(None, record=UNREADY), 0.0, UNREADY).serving_age_s is None
+
+
+def test_latency_is_measured_over_the_last_half_minute_or_more():
+    def at(second, count):
+        return look(second, ttft=Histogram(count, 0.0, ((1.0, count), (2.0, count))), seq=second)
+
+    memory = after(at(0, 0))
+    assert view(memory, 0).load.ttft_p90_s is None
+    memory = remember(memory, RECORD, at(5, 10))
+    assert view(memory, 5).load.ttft_p90_s == pytest.approx(0.9)
+    for second in range(10, 70, 5):
+        memory = remember(memory, RECORD, at(second, 10))
+    assert view(memory, 65).load.ttft_p90_s is None
+    assert 30 <= 65 - measured(memory, 65).at <= 65
