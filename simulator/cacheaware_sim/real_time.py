@@ -15,11 +15,12 @@ STEPS_AT_ONCE = 64
 class Ticket:
     """A request's place in the engine, as the one who waits for it holds it."""
 
-    __slots__ = ("_changed", "request", "streams")
+    __slots__ = ("_changed", "next_look", "request")
 
-    def __init__(self, request: Request, *, streams: bool) -> None:
+    def __init__(self, request: Request) -> None:
         self.request = request
-        self.streams = streams
+        self.next_look = 1
+        """Output tokens at which a stream is woken next: the first comes at once."""
         self._changed = asyncio.Event()
 
     @property
@@ -28,7 +29,7 @@ class Ticket:
         return self.request.phase is Phase.FINISHED
 
     async def change(self) -> None:
-        """Wait for a token if it streams, else for the end."""
+        """Wait for tokens if it streams, else for the end."""
         await self._changed.wait()
         self._changed.clear()
 
@@ -46,10 +47,18 @@ class RealTimeEngine:
     Args:
         engine: The model.
         clock: Monotonic seconds, the clock that `engine` was created by.
+        stream_interval: Tokens after which a stream is woken again, as vLLM's flag of that name.
     """
 
-    def __init__(self, engine: Engine, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        clock: Callable[[], float] = time.monotonic,
+        *,
+        stream_interval: int = 1,
+    ) -> None:
         self.engine = engine
+        self._stream_interval = stream_interval
         self.exited = asyncio.Event()
         self._clock = clock
         self._ends_at: float | None = None
@@ -60,7 +69,7 @@ class RealTimeEngine:
     def submit(self, request: Request, *, streams: bool = False) -> Ticket:
         """Queue a request; raises what `Engine.submit` raises."""
         self.engine.submit(request, self._now())
-        ticket = Ticket(request, streams=streams)
+        ticket = Ticket(request)
         self._tickets[request.id] = ticket
         if streams:
             self._streams.add(ticket)
@@ -101,9 +110,15 @@ class RealTimeEngine:
                 break
             if not self._step(now):
                 return self._until(self.engine.abort_at, now)
-        for ticket in self._streams:
-            ticket.wake()
+        self._wake_streams()
         return self._until(self._ends_at, now)
+
+    def _wake_streams(self) -> None:
+        for ticket in self._streams:
+            generated = self.engine.generated(ticket.request)
+            if generated >= ticket.next_look:
+                ticket.next_look = generated + self._stream_interval
+                ticket.wake()
 
     def _step(self, now: float) -> bool:
         start = now if self._ends_at is None or now - self._ends_at > LATE_S else self._ends_at

@@ -32,7 +32,9 @@ async def serve(settings: Settings, created_at: float) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    engine = RealTimeEngine(Engine(settings.config, created_at))
+    engine = RealTimeEngine(
+        Engine(settings.config, created_at), stream_interval=settings.stream_interval
+    )
     if await _asked_to_stop(stop, settings.config.cold_start_s):
         return
     iterate = asyncio.create_task(engine.run())

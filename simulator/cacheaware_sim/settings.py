@@ -30,6 +30,7 @@ class Settings:
     port: int
     model: str
     answer_tokens: int
+    stream_interval: int
     api_key: str | None
     faults: bool
 
@@ -63,6 +64,9 @@ def _add_process_flags(flags: argparse.ArgumentParser) -> None:
         type=int,
         default=64,
         help="length of an answer where a request sets no limit",
+    )
+    flags.add_argument(
+        "--stream-interval", type=int, default=1, help="tokens in a piece of a stream"
     )
     flags.add_argument("--faults", action="store_true", help="open POST /faults, for tests")
 
@@ -115,14 +119,17 @@ def parse(arguments: Sequence[str], environment: Mapping[str, str] = os.environ)
         raise SettingError(str(error)) from error
     if not 0 <= given.port <= 65_535:
         raise SettingError(f"port {given.port}: must be 0 to 65535")
-    if given.answer_tokens < 1:
-        raise SettingError(f"answer-tokens {given.answer_tokens}: must be at least 1")
+    for name in ("answer_tokens", "stream_interval"):
+        if getattr(given, name) < 1:
+            flag = name.replace("_", "-")
+            raise SettingError(f"{flag} {getattr(given, name)}: must be at least 1")
     return Settings(
         config=config,
         host=given.host,
         port=given.port,
         model=given.model,
         answer_tokens=given.answer_tokens,
+        stream_interval=given.stream_interval,
         api_key=given.api_key or None,
         faults=given.faults,
     )

@@ -26,9 +26,9 @@ async def make(config):
     """Makes (client, engine) of a mock engine; both end with the test."""
     made = []
 
-    async def serve(*, api_key=None, faults=False, answer_tokens=8, **changes):
+    async def serve(*, api_key=None, faults=False, answer_tokens=8, interval=1, **changes):
         settings = config(**{"cost": FAST, **changes})
-        engine = RealTimeEngine(Engine(settings, time.monotonic()))
+        engine = RealTimeEngine(Engine(settings, time.monotonic()), stream_interval=interval)
         served = Served(
             model="mock", max_model_len=settings.max_model_len, answer_tokens=answer_tokens
         )
@@ -129,6 +129,17 @@ async def test_a_chat_stream_says_who_speaks_and_has_no_usage_unless_asked(make)
     assert events[-1]["choices"][0]["finish_reason"] == "length"
     assert all(event["object"] == "chat.completion.chunk" for event in events)
     assert not any("usage" in event for event in events)
+
+
+async def test_a_stream_can_come_in_larger_pieces_but_for_its_first_token(make):
+    client, _ = await make(interval=10)
+
+    _, events = await stream(client, "/v1/completions", prompt="a", max_tokens=41)
+
+    sizes = [len(choice["text"]) // 5 for event in events for choice in event["choices"]]
+    assert sizes[0] == 1
+    assert sum(sizes) == 41
+    assert len(sizes) <= 6
 
 
 async def test_several_prompts_have_several_answers(make):

@@ -91,6 +91,7 @@ def test_a_stall_can_be_set_for_each_shape():
         (["--time-scale", "0"], {}, "time-scale 0.0: must be above 0"),
         (["--port", "70000"], {}, "port 70000: must be 0 to 65535"),
         (["--answer-tokens", "0"], {}, "answer-tokens 0: must be at least 1"),
+        (["--stream-interval", "0"], {}, "stream-interval 0: must be at least 1"),
         (["--blocks", "1"], {}, "num_blocks 1: must be at least 2"),
         (["--blocks", "x"], {}, "argument --blocks: invalid int value: 'x'"),
         (["--bloks", "1"], {}, "unrecognized arguments: --bloks 1"),
