@@ -1,6 +1,7 @@
 """The chart installed on the real cluster with the images built from this checkout."""
 
 import json
+import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,15 @@ class Release:
         """Install or upgrade, and wait until the operator is Ready."""
         settings = VALUES | {key.replace("__", "."): value for key, value in values.items()}
         flags = [part for key, value in settings.items() for part in ("--set", f"{key}={value}")]
+        try:
+            self.helm_upgrade(chart, flags)
+        except subprocess.CalledProcessError:
+            print(self.kubectl("get", "pods", "-o", "wide"))
+            print(self.log())
+            raise
+
+    def helm_upgrade(self, chart: Path, flags: list[str]) -> None:
+        """`helm upgrade --install --wait`."""
         self.helm(
             "upgrade", "--install", self.name, str(chart), "--create-namespace", "--wait",
             "--timeout", "120s", *flags,
