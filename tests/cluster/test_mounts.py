@@ -37,6 +37,16 @@ def test_only_links_into_the_folder_are_deleted(tmp_path):
     mounts.remove_links_into(state, tmp_path / "absent")
 
 
+def test_only_files_about_the_folder_are_deleted(tmp_path):
+    place = tmp_path / "results"
+    place.mkdir()
+    (place / "ours").write_text('{"sandbox": "/var/lib/cluster/1/netns/a"}')
+    (place / "theirs").write_text('{"sandbox": "/var/lib/cluster/10/netns/a"}')
+    mounts.remove_files_about(Path("/var/lib/cluster/1"), place)
+    assert [path.name for path in place.iterdir()] == ["theirs"]
+    mounts.remove_files_about(Path("/var/lib/cluster/1"), tmp_path / "absent")
+
+
 def test_hierarchies_of_both_versions_are_found():
     table = """\
 cgroup /sys/fs/cgroup/memory cgroup rw,memory 0 0

@@ -189,8 +189,7 @@ def _stop(plan: Plan) -> None:
 def _remove(plan: Plan) -> None:
     _stop(plan)
     mounts.remove_links_into(plan.state, Path("/var/log/containers"))
-    for file in Path("/var/lib/cni/results").glob(f"{plan.name}-*"):
-        file.unlink()
+    mounts.remove_files_about(plan.state, Path("/var/lib/cni/results"))
     mounts.remove_tree(plan.state)
 
 

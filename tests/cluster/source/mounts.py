@@ -41,6 +41,14 @@ def remove_links_into(folder: Path, place: Path) -> None:
             link.unlink()
 
 
+def remove_files_about(folder: Path, place: Path) -> None:
+    """Deletes the files of `place` whose text names something in `folder`."""
+    files = [file for file in place.iterdir() if file.is_file()] if place.is_dir() else []
+    for file in files:
+        if f"{folder}/" in file.read_text(errors="replace"):
+            file.unlink()
+
+
 def _unescaped(path: str) -> str:
     """The kernel writes blanks and backslashes as three octal digits."""
     return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), path)
