@@ -85,6 +85,8 @@ def _about_ranks(setup: Setup, layers: tuple[Layer, ...]) -> Iterator[str]:
 
 
 def _about_windows(model: Model, layers: tuple[Layer, ...]) -> Iterator[str]:
+    if model.layout == "mistral" and "sliding_window" not in model.fields.values:
+        yield "sliding_window is missing: full attention assumed, its class has 4096 by default"
     windowed = [layer for layer in layers if layer.window and layer.counts_tokens]
     if endless := [layer for layer in windowed if layer.grows]:
         yield (

@@ -694,3 +694,25 @@ def test_unlike_pages_that_do_not_divide_leave_the_blocks_unknown():
 
 def test_kinds_read_as_words():
     assert f"{Kind.ENCODER_ONLY} {Kind.MLA}" == "encoder-only mla"
+
+
+def test_a_missing_type_is_sized_as_plain_attention_with_a_note():
+    config = {key: value for key, value in LLAMA_31_8B.items() if key != "model_type"}
+    sized = geometry(config)
+    assert sized.bytes_per_token_growing == 131072
+    assert sized.warnings == ("model_type is missing: sized as plain attention",)
+
+
+def test_a_pruned_layer_keeps_nothing():
+    blocks = [{"attention": {"n_heads_in_group": 4}}, {"attention": {"no_op": True}}]
+    sized = geometry(plain(2, 16, 16, 64, "nemotron-nas", block_configs=blocks))
+    assert [str(layer.kind) for layer in sized.layer_list] == ["full", "none"]
+    assert sized.bytes_per_token_growing == 4 * 128 * 2
+
+
+def test_a_window_that_a_mistral_file_leaves_out_is_said():
+    assert any("sliding_window is missing" in note for note in geometry(MISTRAL).warnings)
+    assert geometry(MISTRAL | {"sliding_window": None}).warnings == ()
+
+
+MISTRAL = plain(2, 32, 8, 128, "mistral")
