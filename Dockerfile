@@ -42,16 +42,16 @@ RUN --mount=type=secret,id=pip-conf,target=/etc/pip.conf \
       --constraint constraints.txt --requirement sidecar.txt \
  && python3 -m compileall -q --invalidation-mode unchecked-hash /opt/cacheaware/lib
 
-# The client loads its 120 MB of models and typed calls on demand, and nothing here demands them.
+# The client loads its 120 MB of models and typed calls on demand; kopf demands three of them.
 FROM tools AS operator-dependencies
 RUN --mount=type=secret,id=pip-conf,target=/etc/pip.conf \
     --mount=type=secret,id=ca-bundle,target=/etc/ssl/certs/ca-certificates.crt \
     /opt/tools/bin/pip --python /opt/cacheaware/bin/python3 install --quiet --no-compile \
       --constraint constraints.txt --requirement operator.txt \
- && rm -r /opt/cacheaware/lib/python3.*/site-packages/kubernetes/client/models \
-          /opt/cacheaware/lib/python3.*/site-packages/kubernetes/client/api \
-          /opt/cacheaware/lib/python3.*/site-packages/kubernetes/aio/client/models \
-          /opt/cacheaware/lib/python3.*/site-packages/kubernetes/aio/client/api \
+ && cd /opt/cacheaware/lib/python3.*/site-packages/kubernetes \
+ && find client/models client/api aio/client/models aio/client/api -name '*.py' \
+      ! -name __init__.py ! -name v1_managed_fields_entry.py ! -name v1_object_meta.py \
+      ! -name v1_owner_reference.py -delete \
  && python3 -m compileall -q --invalidation-mode unchecked-hash /opt/cacheaware/lib
 
 FROM tools AS mock-engine-dependencies
