@@ -19,7 +19,7 @@ from cacheaware.act.lease import Lease
 from cacheaware.act.status import StatusWriter
 from cacheaware.controller.handlers import SCALED_OBJECT, handlers
 from cacheaware.controller.registry import Registry
-from cacheaware.controller.relist import EVERY_SECONDS, Relist
+from cacheaware.controller.relist import EVERY_SECONDS, FIRST_SECONDS, Relist
 from cacheaware.controller.report import Reporter
 from cacheaware.controller.round import Round
 from cacheaware.controller.rounds import Rounds
@@ -139,10 +139,10 @@ async def start(operator: Operator, stop_kopf: asyncio.Event) -> list[asyncio.Ta
     Raises:
         KubeError: there are no credentials.
     """
+    await operator.kube.credentials()
     operator.round.missing_fields = await outdated_fields(operator.kube)
     await operator.relist.once()
     operator.pods.watch_only(operator.registry.namespaces())
-    operator.health.first_lists_done = True
     keda = await has_keda(operator.kube)
     await asyncio.gather(operator.lease.try_once(), first_pods(operator.pods))
 
@@ -209,7 +209,7 @@ async def watch(operator: Operator, stop_kopf: asyncio.Event, *, keda: bool) -> 
 async def relist_forever(relist: Relist) -> None:
     """List again from time to time."""
     while True:
-        await asyncio.sleep(EVERY_SECONDS)
+        await asyncio.sleep(EVERY_SECONDS if relist.listed else FIRST_SECONDS)
         await relist.once()
 
 

@@ -16,6 +16,8 @@ from cacheaware.kube import Kube, KubeError
 log = logging.getLogger(__name__)
 
 EVERY_SECONDS = 120.0
+FIRST_SECONDS = 5.0
+"""Until the scalers were listed once."""
 SCALERS = (names.GROUP, names.VERSION, names.PLURAL)
 Record = Scaler | Foreign | None
 
@@ -30,6 +32,8 @@ class Relist:
         self._behind: dict[str, str] = {}
         """What the watch had told of objects that had moved on by the last list."""
         self.watch_dead = False
+        self.listed = False
+        """Whether the scalers have been listed at least once."""
 
     async def once(self) -> None:
         """One pass over all three kinds; a kind that can't be listed keeps what is known."""
@@ -41,6 +45,7 @@ class Relist:
         ):
             try:
                 behind |= await self._correct(resource, known, parse)
+                self.listed = self.listed or resource == SCALERS
             except KubeError as error:
                 if error.status != 404:  # KEDA need not be there
                     log.warning("%s could not be listed: %s", resource[2], error)

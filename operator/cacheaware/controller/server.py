@@ -27,7 +27,6 @@ class Health:
     relist: Relist
     pods: PodCache
     seconds: float
-    first_lists_done: bool = False
     clock: Callable[[], float] = time.monotonic
 
     def sick(self) -> str | None:
@@ -44,7 +43,7 @@ class Health:
 
     def ready(self) -> bool:
         """Whether the first lists are in."""
-        return self.first_lists_done and self.pods.all_listed()
+        return self.relist.listed and self.pods.all_listed()
 
 
 class Server:
