@@ -1,7 +1,8 @@
 """The project's images: built from its Dockerfile when a source of theirs changed, and loaded.
 
 The label of an image holds the fingerprint of its sources, so that a second build of the same
-sources is one look at the image.
+sources is one look at the image. The store of images is the machine's, so each checkout has tags of
+its own beside the common ones, and one command at a time builds or loads.
 """
 
 import json
@@ -18,6 +19,7 @@ from tests.cluster.cache import cache_folder, fingerprint
 from tests.cluster.choice import CHECKOUT, Cluster
 from tests.cluster.engine import running_engine
 from tests.cluster.errors import ClusterError
+from tests.cluster.locks import locked
 from tests.cluster.packages import FOR_IMAGES, ensure
 from tests.cluster.pip_settings import ca_bundle, configuration
 from tests.cluster.shell import run, say
@@ -44,6 +46,10 @@ class Image:
         """As pods name it."""
         return f"docker.io/cacheaware/{self.target}:{TAG}"
 
+    def own(self, checkout: Path) -> str:
+        """As the store names the one of a checkout."""
+        return f"{self.name}-{fingerprint([], str(checkout))}"
+
     def sources(self, checkout: Path) -> str:
         """The fingerprint of everything that goes in."""
         files = [checkout / name for name in COMMON]
@@ -69,8 +75,8 @@ class Builder(Protocol):
     def build(self, image: Image, checkout: Path, sources: str) -> None:
         """Builds a target of the Dockerfile."""
 
-    def save(self, image: str, archive: Path) -> None:
-        """Writes an image to a file in Docker's archive format."""
+    def save(self, stored: str, name: str, archive: Path) -> None:
+        """Writes a stored image under a name to a file in Docker's archive format."""
 
     def identity(self, image: str) -> str:
         """The image's id."""
@@ -95,15 +101,17 @@ class EngineBuilder:
         """Builds a target of the Dockerfile."""
         with _secrets() as secrets:
             run(
-                *(self.program, "build", "--target", image.target, "--tag", image.name),
+                *(self.program, "build", "--target", image.target),
+                *("--tag", image.name, "--tag", image.own(checkout)),
                 *("--label", f"{LABEL}={sources}", *secrets, str(checkout)),
                 env={"DOCKER_BUILDKIT": "1"},
                 timeout_s=3600,
             )
 
-    def save(self, image: str, archive: Path) -> None:
-        """Writes an image to a file in Docker's archive format."""
-        run(self.program, "save", "--output", archive, image)
+    def save(self, stored: str, name: str, archive: Path) -> None:
+        """Writes a stored image under a name to a file in Docker's archive format."""
+        run(self.program, "tag", stored, name)
+        run(self.program, "save", "--output", archive, name)
 
     def identity(self, image: str) -> str:
         """The image's id."""
@@ -131,14 +139,15 @@ class BuildahBuilder:
                 *("buildah", "build", "--isolation", "chroot", "--network", "host"),
                 *("--format", "docker", "--layers", "--pull-never"),
                 *("--build-arg", f"PYTHON={base.run}", "--build-arg", f"PYTHON_BUILD={base.build}"),
-                *("--target", image.target, "--tag", image.name),
+                *("--target", image.target),
+                *("--tag", image.name, "--tag", image.own(checkout)),
                 *("--label", f"{LABEL}={sources}", *secrets, str(checkout)),
                 timeout_s=3600,
             )
 
-    def save(self, image: str, archive: Path) -> None:
-        """Writes an image to a file in Docker's archive format."""
-        run("buildah", "push", "--quiet", image, f"docker-archive:{archive}:{image}")
+    def save(self, stored: str, name: str, archive: Path) -> None:
+        """Writes a stored image under a name to a file in Docker's archive format."""
+        run("buildah", "push", "--quiet", stored, f"docker-archive:{archive}:{name}")
 
     def identity(self, image: str) -> str:
         """The image's id."""
@@ -158,41 +167,51 @@ def builder() -> Builder:
 def build_all(checkout: Path = CHECKOUT) -> list[str]:
     """Builds the images whose sources changed; returns the names of all."""
     maker = builder()
-    for image in IMAGES:
-        sources = image.sources(checkout)
-        if maker.label(image.name) == sources:
-            continue
-        say(f"building {image.name}")
-        maker.build(image, checkout, sources)
+    with locked(cache_folder() / "images.lock"):
+        for image in IMAGES:
+            sources = image.sources(checkout)
+            if maker.label(image.own(checkout)) != sources:
+                say(f"building {image.name}")
+                maker.build(image, checkout, sources)
     return [image.name for image in IMAGES]
 
 
-def load(cluster: Cluster, names: list[str]) -> list[str]:
+def load(cluster: Cluster, names: list[str], checkout: Path = CHECKOUT) -> list[str]:
     """Loads the images that this start of the cluster doesn't have yet; returns those loaded.
 
     Raises:
         ClusterError: an image isn't there, or no cluster is up.
     """
     maker = builder()
-    record = cache_folder() / f"loaded-{fingerprint([], str(CHECKOUT))}.json"
-    identity = cluster.identity()
-    known = _known(record, identity)
-    wanted = {name: maker.identity(name) for name in names}
-    fresh = {name: image for name, image in wanted.items() if known.get(name) != image}
-    if fresh:
-        with _archives(maker, list(fresh)) as archives:
-            cluster.load(archives)
-        record.write_text(json.dumps({"cluster": identity, "images": {**known, **fresh}}))
+    own = {image.name: image.own(checkout) for image in IMAGES}
+    stored = {name: own.get(name, name) for name in names}
+    record = cache_folder() / f"loaded-{fingerprint([], str(checkout))}.json"
+    with locked(cache_folder() / "images.lock"):
+        start = cluster.identity()
+        known = _known(record, start)
+        wanted = {name: maker.identity(image) for name, image in stored.items()}
+        fresh = {name: image for name, image in wanted.items() if known.get(name) != image}
+        if fresh:
+            with _archives(maker, {name: stored[name] for name in fresh}) as archives:
+                cluster.load(archives)
+            record.write_text(json.dumps({"cluster": start, "images": {**known, **fresh}}))
     return list(fresh)
 
 
+def _known(record: Path, cluster: str) -> dict[str, str]:
+    """Which image has which id in this start of the cluster."""
+    content = json.loads(record.read_text()) if record.exists() else {}
+    images: dict[str, str] = content["images"] if content.get("cluster") == cluster else {}
+    return images
+
+
 @contextmanager
-def _archives(maker: Builder, names: list[str]) -> Iterator[dict[str, Path]]:
+def _archives(maker: Builder, stored: dict[str, str]) -> Iterator[dict[str, Path]]:
     folder = Path(tempfile.mkdtemp(prefix="cacheaware-images-", dir="/var/tmp"))
     try:
-        archives = {name: folder / f"{number}.tar" for number, name in enumerate(names)}
+        archives = {name: folder / f"{number}.tar" for number, name in enumerate(stored)}
         for name, archive in archives.items():
-            maker.save(name, archive)
+            maker.save(stored[name], name, archive)
         yield archives
     finally:
         shutil.rmtree(folder)
@@ -218,10 +237,3 @@ def _inspected(*argv: str) -> str | None:
         return run(*argv).strip()
     except ClusterError:
         return None
-
-
-def _known(record: Path, cluster: str) -> dict[str, str]:
-    """Which image has which id in this start of the cluster."""
-    content = json.loads(record.read_text()) if record.exists() else {}
-    images: dict[str, str] = content["images"] if content.get("cluster") == cluster else {}
-    return images

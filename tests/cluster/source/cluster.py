@@ -19,6 +19,7 @@ from tests.cluster.go_toolchain import built
 from tests.cluster.programs import COREDNS, HYPERKUBE, KUBECTL, PAUSE
 from tests.cluster.shell import run, say
 from tests.cluster.source import api, cgroups, components, configs, mounts, network, pki, slots
+from tests.cluster.source import plan as plan_module
 from tests.cluster.source.plan import Plan
 from tests.cluster.source.processes import Records, end
 
@@ -194,7 +195,9 @@ def _remove(plan: Plan) -> None:
 
 
 def _fingerprint() -> str:
-    sources = Path(__file__).parent.glob("*.py")
+    """Of all that shapes a running cluster: one of another shape is made anew."""
+    shaping = (cgroups, components, configs, network, pki, plan_module)
+    sources = [Path(str(module.__file__)) for module in shaping]
     return fingerprint(sources, *(str(program.path) for program in (HYPERKUBE, COREDNS, PAUSE)))
 
 

@@ -3,13 +3,12 @@
 Two checkouts on one machine get two clusters. A slot whose checkout is gone is free again.
 """
 
-import fcntl
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from tests.cluster.errors import ClusterError
+from tests.cluster.locks import locked
 from tests.cluster.shell import say
 from tests.cluster.source.plan import SLOTS, STATE_ROOT, Plan
 
@@ -20,16 +19,7 @@ OWNER = "owner"
 def one_at_a_time(root: Path = STATE_ROOT) -> Iterator[None]:
     """Holds the machine's lock; waits, with a word, while another command holds it."""
     root.mkdir(parents=True, exist_ok=True, mode=0o755)
-    with (root / "lock").open("a+") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            lock.seek(0)
-            say(f"waiting for another command (process {lock.read().strip() or 'unknown'})")
-            fcntl.flock(lock, fcntl.LOCK_EX)
-        lock.truncate(0)
-        lock.write(str(os.getpid()))
-        lock.flush()
+    with locked(root / "lock"):
         yield
 
 
