@@ -3,7 +3,7 @@
 Sums are integers in billionths, so that 42.4 / 0.8 is 53 and no order of pods changes a result.
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from cacheaware.decide.decision import Term
@@ -50,10 +50,9 @@ class Signal:
         """A demand less `percent` of what so many replicas may use: its sign is what counts."""
         return demand * 100 * 100 * len(self.capacity) - self.total * replicas * percent
 
-    def fits(self, gone: Collection[int]) -> bool:
-        """Whether the serving pods, less those at these places, carry the high demand at target."""
-        rest = sum(size for place, size in enumerate(self.capacity) if place not in gone)
-        return self.high * 100 <= self.percent * rest
+    def fits(self, capacity: int) -> bool:
+        """Whether pods of this capacity together carry the high demand at target."""
+        return self.high * 100 <= self.percent * capacity
 
     def term(self, demand: int) -> Term:
         """This signal as a term of the decision."""
@@ -177,7 +176,7 @@ def pending_signal(supply: Supply, policy: Policy) -> Signal:
     )
 
 
-def summed(pods: Collection[Pod], amount: Callable[[Pod], float | None]) -> int:
+def summed(pods: Iterable[Pod], amount: Callable[[Pod], float | None]) -> int:
     """A sum over pods; unknown adds nothing."""
     return sum(nano(amount(pod) or 0.0) for pod in pods)
 

@@ -79,11 +79,11 @@ def standing(outcome: Outcome) -> Iterable[tuple[str, bool]]:
     yield Reasons.FALLBACK, found.fallback
     yield Reasons.METRICS_UNKNOWN, found.raw is None and bool(supply.serving or supply.away)
     yield Reasons.START_OVERDUE, bool(supply.late)
-    yield Reasons.WAITING_FOR_STARTING, waits(outcome) or found.raw is None
     yield Reasons.AT_MAXIMUM, outcome.stabilized > current >= outcome.policy.max_replicas
     yield Reasons.AT_MINIMUM, found.replicas < current <= outcome.policy.min_replicas
     yield Reasons.STABILIZING, outcome.stabilized != found.replicas
     yield Reasons.RATE_LIMITED, outcome.paced != outcome.stabilized
+    yield Reasons.WAITING_FOR_STARTING, waits(outcome) or found.raw is None
     yield Reasons.METRICS_UNKNOWN, found.held
     yield Reasons.WITHIN_TOLERANCE, found.tolerated
     yield Reasons.STEADY, True

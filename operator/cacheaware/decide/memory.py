@@ -9,6 +9,7 @@ T = TypeVar("T")
 
 LONGEST_PERIOD_SECONDS = 1800
 """The longest period of a rate policy that the schema allows."""
+SPENT = -1
 PATIENCE_SECONDS = 60.0
 """A pause between rounds that is longer than this, and than three rounds, is a restart."""
 
@@ -42,7 +43,7 @@ class Memory:
     leaving_since: float | None = None
     """Since when there were terminating pods."""
     silent_from: int | None = None
-    """Replicas when most pods fell silent above target."""
+    """Replicas when most pods fell silent above target; `SPENT` once the step up was made."""
 
     @classmethod
     def start(cls, replicas: int, now: float) -> "Memory":
@@ -58,6 +59,7 @@ class Memory:
             replicas=after,
             changes=(*lately, Change(now, before, after)),
             peaks=peaks_with(self.peaks, Entry(now, after)) if after > before else self.peaks,
+            silent_from=None if self.silent_from is None else SPENT,
         )
 
     def seen(self, replicas: int, now: float, round_s: float) -> "Memory":
@@ -67,7 +69,11 @@ class Memory:
         after a pause in which nothing was watched.
         """
         if replicas != self.replicas:
-            return replace(self.start(replicas, now), unknown_since=self.unknown_since)
+            return replace(
+                self.start(replicas, now),
+                unknown_since=self.unknown_since,
+                silent_from=self.silent_from,
+            )
         if 0 <= now - self.last_round <= max(PATIENCE_SECONDS, 3 * round_s):
             return replace(self, last_round=now)
         return replace(self.recommended(replicas, now), last_round=now)

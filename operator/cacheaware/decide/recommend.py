@@ -43,16 +43,17 @@ def recommend(
 
     `memory` is this round's: it knows since when nothing was known and where the silence began.
     """
-    found = by_load(current, supply, policy)
-    if overloaded_and_silent(supply, policy):
+    silent = overloaded_and_silent(supply, policy)
+    found = by_load(current, supply, policy, last=silent)
+    if silent:
         found = stepped(found, current, supply, memory)
     return with_fallback(found, current, policy, memory, now)
 
 
-def by_load(current: int, supply: Supply, policy: Policy) -> Recommendation:
-    """What the signals ask for."""
+def by_load(current: int, supply: Supply, policy: Policy, *, last: bool) -> Recommendation:
+    """What the signals ask for; with `last`, the last known ones will do when none is known."""
     signals, latency = signals_of(supply, policy), first_token(supply, policy)
-    if not any(signal.known for signal in signals):
+    if not signals or not (last or any(signal.known for signal in signals)):
         return Recommendation(replicas=current, signals=signals)
     if (up := grown(current, signals, latency, policy)) > current:
         return told(current, up, signals, latency, growing=True)

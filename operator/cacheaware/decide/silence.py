@@ -9,12 +9,12 @@ from cacheaware.decide.supply import Load, Supply
 
 
 def overloaded_and_silent(supply: Supply, policy: Policy) -> bool:
-    """Whether most pods time out while what was last known of the fleet is at target or above."""
+    """Whether most pods time out while their last loads were at target or above."""
     away = (pod for pod in supply.away if pod.view.phase is Phase.SERVING)
     pods = (*supply.serving, *away)
-    silent = sum(pod.view.unknown is Unknown.TIMED_OUT and pod.load is None for pod in pods)
-    loads = [load for pod in pods if (load := pod.growing_load) is not None]
-    return 2 * silent > len(pods) and at_target(loads, policy)
+    silent = [pod for pod in pods if pod.view.unknown is Unknown.TIMED_OUT and pod.load is None]
+    loads = [pod.stale for pod in silent if pod.stale is not None]
+    return 2 * len(silent) > len(pods) and at_target(loads, policy)
 
 
 def at_target(loads: Iterable[Load], policy: Policy) -> bool:

@@ -122,7 +122,8 @@ def checked(load: PodLoad | None) -> Load | None:
     """The possible numbers of a load; None when it holds nothing of use."""
     if load is None:
         return None
-    usage, capacity = fullest(load), within(load.capacity_tokens, MOST) or None
+    capacity = sized(load.capacity_tokens)
+    usage = fullest(load, capacity)
     found = Load(
         running=within(load.running, MOST),
         waiting=within(load.waiting, MOST),
@@ -142,7 +143,12 @@ def within(number: float | None, most: float) -> float | None:
     return number if number is not None and 0 <= number <= most else None
 
 
-def fullest(load: PodLoad) -> float | None:
+def sized(capacity: float | None) -> float | None:
+    """A capacity of a token at least; a smaller one is unknown."""
+    return capacity if capacity is not None and 1 <= capacity <= MOST else None
+
+
+def fullest(load: PodLoad, capacity: float | None) -> float | None:
     """Pinned KV of the fullest engine: its own figure, else the pod's, else used / capacity.
 
     A pod that tells that nothing runs and nothing waits pins nothing, whether or not its engine
@@ -150,8 +156,8 @@ def fullest(load: PodLoad) -> float | None:
     """
     if load.usage_max is not None or load.usage is not None:
         return max_known(within(load.usage_max, 1.0), within(load.usage, 1.0))
-    if load.used_tokens is not None and within(load.capacity_tokens, MOST):
-        return within(load.used_tokens / (load.capacity_tokens or 1.0), 1.0)
+    if load.used_tokens is not None and capacity is not None:
+        return within(load.used_tokens / capacity, 1.0)
     return 0.0 if load.running == 0 and load.waiting == 0 else None
 
 

@@ -186,12 +186,15 @@ def young(view: PodView, cold_start_s: float) -> bool:
 def carried(asked: Asked, pods: Sequence[Pod]) -> list[Pod]:
     """The first of these pods without which the serving rest stays within all targets."""
     places = {id(pod): place for place, pod in enumerate(asked.supply.serving)}
+    rest = [sum(signal.capacity) for signal in asked.signals]
     chosen: list[Pod] = []
-    gone: set[int] = set()
     for pod in pods:
-        if id(pod) in places:
-            gone.add(places[id(pod)])
-            if not all(signal.fits(gone) for signal in asked.signals):
+        if (place := places.get(id(pod))) is not None:
+            rest = [
+                size - signal.capacity[place]
+                for size, signal in zip(rest, asked.signals, strict=True)
+            ]
+            if not all(map(Signal.fits, asked.signals, rest)):
                 break
         chosen.append(pod)
     return chosen

@@ -1,0 +1,168 @@
+"""Faults that other autoscalers had in the field, each with its right outcome."""
+
+import csv
+import io
+
+import pytest
+
+from cacheaware.decide.fleet import PodLoad, Unknown
+from cacheaware.decide.policy import Policy, RatePolicy, Rules
+
+BASELINE = Policy(mode="Scale", max_replicas=10, round_seconds=15)
+
+
+def test_003_nan_and_infinity_hold_the_fleet(make, rounds, case):
+    nan = PodLoad(running=4.0, waiting=0.0, usage=float("nan"))
+    inf = PodLoad(running=4.0, waiting=float("inf"), usage=0.4)
+    life = rounds(BASELINE, replicas=3)
+
+    for load in [nan] * 30 + [inf] * 30:
+        decision = life.round(make.fleet([make.pod(n, load=load) for n in "abc"]), after=15)
+        assert decision.desired == case("003", "expect.json")["replicas"] == 3
+        assert all(term.demand < 1e6 for term in decision.terms)
+
+
+def test_003_a_second_healthy_metric_still_grows(make, once):
+    load = PodLoad(running=4.0, waiting=9.0, usage=float("nan"))
+
+    assert once(make.fleet([make.pod(n, load=load) for n in "abc"])).desired == 6
+
+
+def test_004_an_idle_fleet_shrinks_to_one_after_the_window(make, rounds, case):
+    life, replicas = rounds(BASELINE, replicas=4), 4
+
+    for _ in range(40):
+        pods = [make.idle(n) for n in "abcd"[:replicas]]
+        replicas = life.round(make.fleet(pods), after=15).desired
+
+    assert replicas == case("004", "expect.json")["replicas_after_window"] == 1
+    assert all(one.desired == 4 for one in life.decisions[:19])
+
+
+@pytest.mark.parametrize("hung", [Unknown.TIMED_OUT, Unknown.STALE])
+def test_015_one_hung_pod_of_70_neither_stops_nor_starts_a_shrink(make, rounds, case, hung):
+    down = Rules(stabilization_seconds=300, policies=(RatePolicy("Percent", 100, 15),))
+    policy = Policy(
+        mode="Scale",
+        max_replicas=100,
+        scale_down=down,
+        drain_share_percent=100,
+        round_seconds=15,
+    )
+    life = rounds(policy, replicas=70)
+    ok = [make.pod(f"p{i:02}", kv=0.62, running=1.0, final_drain=True) for i in range(69)]
+    view = make.fleet([*ok, make.unknown("hung", hung)])
+
+    for _ in range(20):
+        decision = life.round(view, after=14)
+
+    assert decision.raw == case("015", "expect.json")["replicas_after_window"] == 55
+    assert decision.inputs["bounded"] == 70
+    decision = life.round(view, after=15)
+    decision = life.round(view, after=15)
+    assert decision.inputs["bounded"] == 55
+    assert decision.desired == 69, "no pod is empty: one at a time"
+
+
+@pytest.mark.parametrize(("name", "kv"), [("prod/chat", 0.95), ("dev/chat", 0.05)])
+def test_023_the_same_model_in_two_namespaces_is_two_fleets(make, once, case, name, kv):
+    expected = case("023", "expect.json")
+
+    assert expected == {"prod/chat": 2, "dev/chat": 1}
+    assert once(make.fleet([make.pod(kv=kv)])).desired == expected[name]
+
+
+def test_027_a_booting_pod_is_ordered_and_no_supply(make, once, case):
+    pods = [make.pod("a", kv=0.92, waiting=2.0), make.pod("b", kv=0.90, waiting=1.0)]
+    starting = make.booting("c", load=PodLoad(usage=0.0, waiting=0.0, running=0.0))
+
+    decision = once(make.fleet([*pods, starting]))
+
+    assert decision.desired == decision.raw == case("027", "expect.json")["replicas"] == 3
+    assert (decision.serving, decision.starting) == (2, 1)
+    assert "KV is 91 % full on 2 pods" in decision.message
+
+
+def test_028_an_unchanged_shortage_is_answered_once(make, rounds, case):
+    life, replicas, start = rounds(BASELINE, replicas=2), 2, 1000.0
+
+    for step in case("028", "input.series.json"):
+        pods = [
+            make.pod(f"p{i}", kv=kv, waiting=float(waiting))
+            for i, (kv, waiting) in enumerate(zip(step["kv"], step["waiting"], strict=True))
+        ]
+        pods += [make.booting(f"z{i}") for i in range(step["pending"])]
+        after = start + step["t"] - life.now
+        replicas = life.round(make.fleet(pods, spec=replicas), after=after).desired
+
+    found = [one.desired for one in life.decisions]
+    assert found == case("028", "expect.json")["replicas"] == [4, 4, 4, 5]
+    assert [one.reason for one in life.decisions] == [
+        "ScaledUp",
+        "WaitingForStarting",
+        "WaitingForStarting",
+        "ScaledUp",
+    ]
+
+
+def test_032_noise_around_the_target_scales_once(make, rounds, case):
+    life, replicas, changes = rounds(BASELINE), 1, []
+
+    for row in csv.DictReader(io.StringIO(case("032", "input.series.csv"))):
+        share = float(row["total_kv_demand"]) / replicas
+        pods = [make.pod(f"p{i}", kv=share, running=1.0, final_drain=True) for i in range(replicas)]
+        decision = life.round(make.fleet(pods), after=15)
+        changes += [decision] if decision.changes else []
+        replicas = decision.desired
+
+    assert replicas == case("032", "expect.json")["final"] == 2
+    assert len(changes) == case("032", "expect.json")["max_actions"] == 1
+    assert life.decisions[0].reason == "WithinTolerance"
+
+
+def test_034_a_restart_at_peak_shrinks_nothing(make, rounds, case):
+    life = rounds(BASELINE, replicas=6)
+    seen = [make.pod(n, kv=0.3, idle_rounds=9, running=0.0) for n in "ab"]
+    unseen = [make.unknown(n, Unknown.NOT_YET_SEEN) for n in "cdef"]
+
+    first = life.round(make.fleet([*seen, *unseen]))
+
+    assert first.desired == case("034", "expect.json")["peak_first_window"] == 6
+    for _ in range(30):
+        pods = [make.pod(n, kv=0.70, running=3.0, final_drain=True) for n in "abcdef"]
+        assert life.round(make.fleet(pods), after=15).desired == 6
+
+
+def test_034_a_restart_while_idle_shrinks_after_the_window(make, rounds, case):
+    life, view = rounds(BASELINE, replicas=2), make.fleet([make.idle("a"), make.idle("b")])
+
+    early = [life.round(view, after=15).desired for _ in range(19)]
+
+    assert set(early) == {2}
+    assert life.round(view, after=15).desired == case("034", "expect.json")["idle_after_window"]
+
+
+def test_061_warm_up_requests_are_no_load(make, once):
+    warming = make.booting("c", load=PodLoad(usage=0.1, waiting=40.0, running=1.0))
+    pods = [make.pod("a", kv=0.72), make.pod("b", kv=0.70), warming]
+
+    decision = once(make.fleet(pods))
+
+    assert (decision.raw, decision.inputs["recommended"]) == (2, 2)
+
+
+def test_052_the_victim_is_the_pod_with_fewer_prefix_hits(make, once):
+    a = make.idle("a", load=PodLoad(usage=0.0, waiting=0.0, running=0.0, prefix_hit_ratio=0.82))
+    b = make.idle("b", load=PodLoad(usage=0.0, waiting=0.0, running=0.0, prefix_hit_ratio=0.05))
+
+    (victim,) = once(make.fleet([a, b])).victims
+
+    assert victim.pod == "b"
+
+
+def test_the_baseline_divides_without_the_noise_of_binary_fractions(make, once):
+    pods = [make.pod(f"p{i:02}", kv=0.8, running=1.0) for i in range(53)]
+
+    assert once(make.fleet(pods, spec=53), max_replicas=100).raw == 53
+    tenths = [make.pod(f"q{i}", kv=0.1, running=1.0) for i in range(8)]
+    assert once(make.fleet(tenths), max_replicas=100).raw == 1

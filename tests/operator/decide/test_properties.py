@@ -1,0 +1,357 @@
+"""What holds for every fleet, however odd."""
+
+import math
+from dataclasses import replace
+
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from cacheaware.decide import Memory, decide
+from cacheaware.decide.fleet import FleetView, Phase, PodLoad, PodView, Unknown
+from cacheaware.decide.policy import Policy, RatePolicy, Rules
+from cacheaware.names import Reasons
+
+ODD = st.one_of(
+    st.none(),
+    st.floats(allow_nan=True, allow_infinity=True),
+    st.sampled_from([-1.0, 0.0, 1e-300, 1e15, 1e16, 1e308, math.nan, math.inf]),
+)
+SHARE = st.integers(0, 100).map(lambda percent: percent / 100)
+REASONS = {value for name, value in vars(Reasons).items() if not name.startswith("_")}
+
+
+def loads(count, tokens, share, seconds):
+    """Loads with these numbers in their fields."""
+    return st.builds(
+        PodLoad,
+        running=count,
+        waiting=count,
+        usage=share,
+        usage_max=share,
+        used_tokens=tokens,
+        capacity_tokens=tokens,
+        tokens_per_request=tokens,
+        prompt_tokens_per_s=tokens,
+        prefix_hit_ratio=share,
+        ttft_p90_s=seconds,
+    )
+
+
+COUNT = st.none() | st.integers(0, 40).map(float)
+AMOUNT = st.none() | st.integers(0, 200_000).map(float)
+LOADS = loads(COUNT, AMOUNT, st.none() | SHARE, COUNT)
+RATIOS = loads(COUNT, st.none(), st.none() | SHARE, COUNT)
+ODD_LOADS = loads(ODD, ODD, ODD, ODD)
+AGES = st.integers(0, 5000).map(float)
+
+
+def pods_of(load):
+    """Lists of pods with names of their own."""
+    pod = st.builds(
+        PodView,
+        name=st.sampled_from([f"m-{i}" for i in range(20)]),
+        phase=st.sampled_from([*[Phase.SERVING] * 6, *Phase]),
+        ready=st.sampled_from([True, True, False]),
+        terminating=st.sampled_from([False, False, False, True]),
+        age_s=AGES,
+        serving_age_s=st.none() | AGES,
+        load=load | st.none(),
+        unknown=st.none() | st.sampled_from(Unknown),
+        stale_load=st.none() | load,
+        idle_rounds=st.integers(0, 4),
+        final_drain=st.booleans(),
+    )
+    return st.lists(pod, max_size=5, unique_by=lambda one: one.name).map(tuple)
+
+
+def fleets_of(load):
+    """Fleets of any kind and size, with as many pods as ordered or not."""
+    return st.builds(
+        FleetView,
+        namespace=st.just("llm"),
+        name=st.just("chat"),
+        target_kind=st.sampled_from(["Deployment", "StatefulSet", "LeaderWorkerSet", "Rollout"]),
+        spec_replicas=st.integers(1, 8),
+        pods=pods_of(load),
+        rollout=st.sampled_from([False, False, True]),
+    ).flatmap(
+        lambda view: st.sampled_from([replace(view, spec_replicas=len(view.pods) or 1), view])
+    )
+
+
+FLEETS, RATIO_FLEETS = fleets_of(LOADS), fleets_of(RATIOS)
+ODD_FLEETS = st.builds(
+    lambda view, spec, age: replace(
+        view,
+        spec_replicas=spec,
+        pods=(*view.pods, PodView(name="m-99", age_s=age, serving_age_s=age)),
+    ),
+    fleets_of(ODD_LOADS),
+    st.integers(-2, 9),
+    ODD.map(lambda age: age or 0.0),
+)
+
+
+RATES = st.lists(
+    st.builds(
+        RatePolicy,
+        st.sampled_from(["Pods", "Percent"]),
+        st.integers(1, 300),
+        st.integers(1, 1800),
+    ),
+    min_size=1,
+    max_size=3,
+).map(tuple)
+RULES = st.builds(
+    Rules,
+    stabilization_seconds=st.sampled_from([0, 0, 30, 300, 3600]),
+    select=st.sampled_from(["Max", "Max", "Min", "Disabled"]),
+    policies=RATES,
+    tolerance_percent=st.integers(0, 100),
+)
+
+
+POLICIES = st.builds(
+    lambda low, more, fields: Policy(min_replicas=low, max_replicas=low + more, **fields),
+    st.integers(1, 6),
+    st.integers(0, 8),
+    st.fixed_dictionaries(
+        {
+            "mode": st.sampled_from(["Scale", "Advise"]),
+            "kv_utilization_percent": st.integers(1, 100),
+            "pending_per_replica": st.integers(1, 20),
+            "ttft_p90_ms": st.none() | st.integers(1, 20_000),
+            "role": st.sampled_from(["Both", "Prefill", "Decode"]),
+            "scale_up": RULES,
+            "scale_down": RULES,
+            "fallback_after_seconds": st.none() | st.integers(15, 600),
+            "fallback_replicas": st.none() | st.integers(1, 12),
+            "drain_share_percent": st.integers(1, 100),
+        }
+    ),
+)
+
+
+def open_memory(replicas, now=1000.0):
+    """A memory whose windows are full of nothing: whatever is asked for may be done."""
+    return replace(Memory.start(replicas, now), peaks=(), lows=())
+
+
+@settings(max_examples=700, deadline=None)
+@given(
+    views=st.lists(ODD_FLEETS, min_size=1, max_size=3),
+    policy=POLICIES,
+    steps=st.lists(st.sampled_from([0.0, 5.0, 400.0, -50.0]), min_size=4, max_size=4),
+)
+def test_it_never_raises_and_always_explains_itself(views, policy, steps):
+    memory, now = Memory.start(3, 1000.0), 1000.0
+    for view, step in zip(views, steps, strict=False):
+        now += step
+        decision, memory = decide(view, policy, memory, now)
+
+        assert decision.current == view.spec_replicas
+        assert decision.reason in REASONS
+        assert decision.message
+        assert "nan" not in decision.message
+        assert "inf " not in decision.message
+        assert all(math.isfinite(term.demand) for term in decision.terms)
+        if decision.changes:
+            memory = memory.scaled(decision.current, decision.desired, now)
+
+
+@settings(max_examples=400, deadline=None)
+@given(view=FLEETS, policy=POLICIES)
+def test_bounds_always_hold(view, policy):
+    decision, _ = decide(view, policy, open_memory(view.spec_replicas), 1000.0)
+
+    assert decision.desired <= max(policy.max_replicas, decision.current)
+    assert decision.desired >= min(policy.min_replicas, decision.current)
+    if decision.desired > decision.current:
+        assert policy.min_replicas <= decision.desired <= policy.max_replicas
+    if decision.desired < decision.current:
+        assert decision.desired >= policy.min_replicas
+
+
+@settings(max_examples=400, deadline=None)
+@given(view=FLEETS, policy=POLICIES)
+def test_every_pod_that_goes_is_named_and_one_that_may_go(view, policy):
+    decision, _ = decide(view, policy, open_memory(view.spec_replicas), 1000.0)
+    by_name = {pod.name: pod for pod in view.pods}
+    live = sum(not pod.terminating for pod in view.pods)
+    lowered = max(0, decision.current - decision.desired)
+
+    assert len(decision.victims) >= lowered - max(0, view.spec_replicas - live)
+    assert len(decision.victims) <= lowered
+    assert not (lowered and view.rollout)
+    for victim in decision.victims:
+        pod = by_name[victim.pod]
+        assert not pod.terminating
+        starting = pod.phase in {Phase.LOADING, Phase.WARMING} and not pod.ready
+        empty = pod.load and pod.load.running == pod.load.waiting == 0 and pod.idle_rounds >= 2
+        alone = pod.final_drain and len(decision.victims) == 1
+        assert starting or empty or alone
+
+
+@settings(max_examples=400, deadline=None)
+@given(view=FLEETS, policy=POLICIES, data=st.data())
+def test_the_order_of_pods_changes_nothing(view, policy, data):
+    other = replace(view, pods=tuple(data.draw(st.permutations(view.pods))))
+    memory = open_memory(view.spec_replicas)
+
+    assert decide(view, policy, memory, 1000.0) == decide(other, policy, memory, 1000.0)
+
+
+@settings(max_examples=400, deadline=None)
+@given(view=RATIO_FLEETS, policy=POLICIES, seen=RATIOS, data=st.data())
+def test_losing_sight_of_a_pod_never_turns_the_direction(view, policy, seen, data):
+    """What is decided with a pod unknown lies between holding and what is decided with it known."""
+    assume(view.pods)
+    current = max(policy.min_replicas, min(policy.max_replicas, view.spec_replicas))
+    policy = replace(policy, fallback_after_seconds=None, ttft_p90_ms=None)
+    place = data.draw(st.integers(0, len(view.pods) - 1))
+    lit, dark = (
+        replace(
+            view,
+            spec_replicas=current,
+            pods=tuple(
+                replace(pod, load=load, stale_load=None, unknown=unknown, idle_rounds=rounds)
+                if i == place
+                else pod
+                for i, pod in enumerate(view.pods)
+            ),
+        )
+        for load, unknown, rounds in ((seen, None, 3), (None, Unknown.REFUSED, 0))
+    )
+    memory = open_memory(current)
+
+    known = decide(lit, policy, memory, 1000.0)[0]
+    blind = decide(dark, policy, memory, 1000.0)[0]
+
+    assume(Reasons.OVERLOADED_AND_SILENT not in {known.reason, blind.reason})
+    assert min(current, known.desired) <= blind.desired <= max(current, known.desired)
+
+
+@settings(max_examples=400, deadline=None)
+@given(view=RATIO_FLEETS, policy=POLICIES, data=st.data())
+def test_more_load_never_means_fewer_replicas(view, policy, data):
+    busy = [pod for pod in view.pods if pod.load and pod.load.waiting is not None]
+    assume(busy)
+    pod = data.draw(st.sampled_from(busy))
+    more = data.draw(st.integers(1, 50))
+    usage = min(1.0, pod.load.usage + more / 50) if pod.load.usage is not None else None
+    load = replace(pod.load, waiting=pod.load.waiting + more, usage=usage)
+    heavy = replace(view, pods=tuple(replace(p, load=load) if p is pod else p for p in view.pods))
+    memory = open_memory(view.spec_replicas)
+
+    assert (
+        decide(heavy, policy, memory, 1000.0)[0].desired
+        >= decide(view, policy, memory, 1000.0)[0].desired
+    )
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    spec=st.integers(1, 8),
+    views=st.lists(FLEETS, min_size=1, max_size=6),
+    policy=POLICIES,
+    gap=st.sampled_from([5.0, 20.0, 55.0]),
+)
+def test_a_restart_shrinks_nothing_within_the_window(spec, views, policy, gap):
+    policy = replace(policy, min_replicas=1, max_replicas=12)
+    memory, now = Memory.start(spec, 1000.0), 1000.0
+    window = policy.scale_down.stabilization_seconds
+    for view in views:
+        seen = replace(view, spec_replicas=spec)
+        decision, memory = decide(seen, policy, memory, now)
+        if now < 1000.0 + window:
+            assert decision.desired >= spec
+        now += gap
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    demands=st.lists(st.integers(0, 600), min_size=5, max_size=60),
+    window=st.sampled_from([60, 300]),
+)
+def test_there_is_no_flap_within_the_window(demands, window):
+    rules = Rules(stabilization_seconds=window, policies=(RatePolicy("Percent", 100, 15),))
+    policy = Policy(mode="Scale", scale_down=rules, drain_share_percent=100)
+    memory, now, replicas, grown = Memory.start(1, 0.0), 0.0, 1, -math.inf
+    for demand in demands:
+        usage = min(1.0, demand / 100 / replicas)
+        view = FleetView(
+            namespace="llm",
+            name="chat",
+            spec_replicas=replicas,
+            pods=tuple(
+                PodView(
+                    name=f"p{i}",
+                    load=PodLoad(usage=usage, waiting=0.0, running=0.0),
+                    idle_rounds=3,
+                )
+                for i in range(replicas)
+            ),
+        )
+        decision, memory = decide(view, policy, memory, now)
+        if decision.desired < replicas:
+            assert now - grown >= window
+        if decision.desired > replicas:
+            grown = now
+        if decision.changes:
+            memory = memory.scaled(replicas, decision.desired, now)
+        replicas, now = decision.desired, now + 15.0
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    kv=st.lists(SHARE, min_size=1, max_size=4),
+    waiting=st.integers(0, 30),
+    ttft=st.none() | st.integers(0, 9),
+    rounds=st.integers(10, 60),
+)
+def test_pods_that_never_start_are_ordered_once(kv, waiting, ttft, rounds):
+    policy = Policy(mode="Scale", max_replicas=1000, ttft_p90_ms=1000)
+    replicas, now = len(kv), 0.0
+    memory, found = Memory.start(replicas, 0.0), set()
+    serving = [
+        PodView(
+            name=f"p{i}",
+            load=PodLoad(
+                usage=one,
+                waiting=float(waiting),
+                running=1.0,
+                ttft_p90_s=None if ttft is None else float(ttft),
+            ),
+        )
+        for i, one in enumerate(kv)
+    ]
+    for _ in range(rounds):
+        waits = [
+            PodView(name=f"z{i}", phase=Phase.LOADING, ready=False, age_s=now)
+            for i in range(replicas - len(kv))
+        ]
+        view = FleetView(
+            namespace="llm", name="chat", spec_replicas=replicas, pods=(*serving, *waits)
+        )
+        decision, memory = decide(view, policy, memory, now)
+        if decision.changes:
+            memory = memory.scaled(replicas, decision.desired, now)
+        replicas, now = decision.desired, now + 50.0
+        found.add(decision.raw)
+
+    assert len(found) == 1 or ttft is not None
+    assert replicas <= max(len(kv) + 1, *found)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 400), st.integers(0, 9)), min_size=1, max_size=60))
+def test_the_windows_know_the_extremes_of_all_that_was_recommended(steps):
+    memory, now, entries = Memory.start(3, 0.0), 0.0, [(0.0, 3)]
+    for gap, replicas in steps:
+        now += gap
+        memory = memory.recommended(replicas, now)
+        entries.append((now, replicas))
+        for window in (30, 300, 3600):
+            lately = [one for at, one in entries if at > now - window]
+            assert max(memory.highest(window, now)) == max(lately)
+            assert min(memory.lowest(window, now)) == min(lately)
