@@ -200,6 +200,8 @@ async def watch(operator: Operator, stop_kopf: asyncio.Event, *, keda: bool) -> 
         clusterwide=not namespaces,
         namespaces=namespaces,
         standalone=True,
+        # Else kopf asks for the user's name, and a container's number has none.
+        identity=operator.settings.pod_name,  # type: ignore[arg-type]  # kopf's own NewType
         stop_flag=stop_kopf,
     )
     operator.take_signals()  # kopf has just taken them; the order at the end is ours
