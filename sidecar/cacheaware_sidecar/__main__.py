@@ -1,7 +1,6 @@
 """`cacheaware-sidecar`: runs the sidecar, or waits for an empty engine from a preStop hook."""
 
 import argparse
-import asyncio
 import gc
 import logging
 import os
@@ -49,6 +48,8 @@ def _drain(settings: Settings) -> int:
 def _run(settings: Settings) -> int:
     # httpx's own command line would load click, rich and pygments: 10 MB for nothing.
     sys.modules.setdefault("httpx._main", None)  # type: ignore[arg-type]
+    import asyncio  # noqa: PLC0415 - the hook does without
+
     from cacheaware_sidecar import logs  # noqa: PLC0415 - only after the line above
     from cacheaware_sidecar.app import App  # noqa: PLC0415
 
@@ -57,15 +58,30 @@ def _run(settings: Settings) -> int:
     for name in settings_module.unknown_variables(os.environ):
         log.warning("%s is no setting of this sidecar and is not used", name)
     try:
-        Path(settings.shared_dir).mkdir(parents=True, exist_ok=True)
+        _install(settings)
         app = App(settings)
         gc.collect()
         gc.freeze()
         asyncio.run(app.run())
+    except SettingsError as error:
+        log.error("%s", error)  # noqa: TRY400 - one line says it all
+        return BAD_INPUT
     except OSError as error:
         log.error("can't start: %s", error)  # noqa: TRY400 - one line says it all
         return FAILED
     return 0
+
+
+def _install(settings: Settings) -> None:
+    from cacheaware_sidecar.install import install_hook  # noqa: PLC0415 - only to run
+
+    try:
+        install_hook(settings)
+    except OSError as error:
+        raise SettingsError(
+            f"CACHEAWARE_SHARED_DIR: {settings.shared_dir!r} can't be used ({error.strerror});"
+            " allowed: a folder that the sidecar may write"
+        ) from None
 
 
 if __name__ == "__main__":

@@ -13,7 +13,6 @@ from cacheaware_sidecar import drain, export, store
 from cacheaware_sidecar.drain_socket import DrainSocket, Progress
 from cacheaware_sidecar.engine_client import EngineClient
 from cacheaware_sidecar.http_server import HttpServer, Request, Response, listen
-from cacheaware_sidecar.install import install_hook
 from cacheaware_sidecar.lifecycle import Lifecycle
 from cacheaware_sidecar.pod import Pod
 from cacheaware_sidecar.settings import Settings
@@ -57,12 +56,11 @@ class App:
         """Serves until SIGTERM or SIGINT.
 
         Raises:
-            OSError: the port or the shared folder can't be used.
+            OSError: the port or the socket can't be used.
         """
         stopped = asyncio.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, stopped.set)
-        install_hook(self._settings)
         await self._socket.start()
         await self._http.start(listen(self._settings.port))
         log.info("listens on port %d, engine %s", self._settings.port, self._settings.engine_url)

@@ -15,7 +15,7 @@ from typing import Any, Final
 import httpx
 
 from cacheaware_sidecar import fetch, store
-from cacheaware_sidecar.settings import Settings
+from cacheaware_sidecar.settings import Settings, SettingsError
 from cacheaware_sidecar.warmup import Answer
 
 LARGEST_PAGE: Final = 16 * 1024 * 1024
@@ -109,7 +109,7 @@ class EngineClient:
             ):
                 return Answer(response.status_code, self._clean(await _small_json(response)))
         except (TimeoutError, httpx.TimeoutException):
-            return Answer(None, error=f"no answer within {timeout_s:.0f} s")
+            return Answer(None, error=f"no answer within {timeout_s:.3g} s")
         except httpx.ConnectError as error:
             return Answer(None, error="refused" if is_refusal(error) else "no connection")
         except (httpx.HTTPError, httpx.InvalidURL) as error:
@@ -184,7 +184,13 @@ async def _small_json(response: httpx.Response) -> Any:
 def _trust(settings: Settings) -> ssl.SSLContext | bool:
     """Plain HTTP needs no authorities: loading them costs memory."""
     if settings.ca_file:
-        return ssl.create_default_context(cafile=settings.ca_file)
+        try:
+            return ssl.create_default_context(cafile=settings.ca_file)
+        except OSError as error:
+            raise SettingsError(
+                f"CACHEAWARE_CA_FILE: {settings.ca_file!r} can't be used"
+                f" ({error.strerror or error}); allowed: a PEM file of certificates"
+            ) from None
     if settings.engine_url.startswith("https:"):
         return True
     return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)

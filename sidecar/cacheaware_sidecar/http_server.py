@@ -7,6 +7,7 @@ other request. No decision rests on the address of a peer.
 """
 
 import asyncio
+import logging
 import socket
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -28,6 +29,7 @@ REASONS: Final = {
     500: b"Internal Server Error",
     501: b"Not Implemented",
     503: b"Service Unavailable",
+    505: b"HTTP Version Not Supported",
 }
 
 
@@ -71,6 +73,7 @@ class Limits:
     """Until the peer has taken the answer."""
 
 
+log = logging.getLogger(__name__)
 Handler = Callable[[Request], Awaitable[Response]]
 
 
@@ -141,7 +144,10 @@ class HttpServer:
         task = asyncio.current_task()
         assert task is not None  # noqa: S101 - a callback of asyncio's server is always a task
         peer = _Peer(reader, writer, protocol, task)
-        self._make_room()
+        if not self._make_room():
+            writer.transport.abort()
+            return
+        writer.transport.set_write_buffer_limits(high=0)  # drained is sent: abort loses nothing
         self._peers.add(peer)
         try:
             await self._converse(peer)
@@ -153,14 +159,16 @@ class HttpServer:
             self._peers.discard(peer)
             writer.transport.abort()
 
-    def _make_room(self) -> None:
+    def _make_room(self) -> bool:
+        """Whether there is room for one more; the peer that waited longest gives way."""
         if len(self._peers) < self._limits.connections:
-            return
+            return True
         waiting = [peer for peer in self._peers if peer.waits_since is not None]
         if waiting:
             oldest = min(waiting, key=lambda peer: peer.waits_since or 0.0)
             self._peers.discard(oldest)
             oldest.task.cancel()
+        return bool(waiting) or len(self._peers) < 2 * self._limits.connections
 
     async def _converse(self, peer: _Peer) -> None:
         wait_s = self._limits.request_s
@@ -189,6 +197,8 @@ class HttpServer:
                 while True:
                     event = await self._next_event(peer, timer)
                     match event:
+                        case h11.Request() if event.http_version not in {b"1.0", b"1.1"}:
+                            raise _Refusal(505, "allowed: HTTP/1.0, HTTP/1.1")
                         case h11.Request():
                             head = event
                         case h11.Data():
@@ -213,8 +223,6 @@ class HttpServer:
                 raise _Refusal(status if status in REASONS else 400, "bad request") from None
             if event is not h11.NEED_DATA:
                 return event
-            if peer.protocol.they_are_waiting_for_100_continue:
-                raise _Refusal(413, "no route takes a body")
             fresh = not peer.protocol.trailing_data[0]
             data = await peer.reader.read(16384)
             if fresh and peer.protocol.their_state is h11.IDLE:
@@ -223,14 +231,21 @@ class HttpServer:
 
     async def _respond(self, request: Request) -> Response:
         if request.path in self._first:
-            return await self._handler(request)
+            return await self._handle(request)
         if self._busy >= self._limits.busy:
             return Response.text(503, "too many requests at once", ("retry-after", "1"))
         self._busy += 1
         try:
-            return await self._handler(request)
+            return await self._handle(request)
         finally:
             self._busy -= 1
+
+    async def _handle(self, request: Request) -> Response:
+        try:
+            return await self._handler(request)
+        except Exception:
+            log.exception("%s %s: our own fault", request.method, request.path)
+            return Response.text(500, "our own fault, see the log")
 
     async def _answer(
         self, peer: _Peer, request: Request | None, response: Response, *, close: bool = False

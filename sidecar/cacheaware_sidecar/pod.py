@@ -88,6 +88,7 @@ class Pod:
             return
         self.apply(Scraped(sample.started_at), now)
         self.observed.good(sample, now)
+        self.geometries.of(sample)
 
     def scrape_failed(self, kind: str, text: str, now: float) -> None:
         """Takes a look that brought no page; only a closed port says something of the engine."""

@@ -109,6 +109,8 @@ class Watch:
                 pod.apply(Unhealthy(), now)
             case Health.REFUSED if pod.observed.problem is None:
                 pod.apply(Refused(), now)  # the page was still there: it has just gone
+            case Health.REFUSED:
+                pass  # the page's refusal is counted already
             case _:
                 pod.apply(Silent(), now)
 

@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 import threading
@@ -50,11 +51,16 @@ class FakeEngine:
         """Prompts, with their path."""
         self.headers: list[dict[str, str]] = []
         self.woken = threading.Event()
+        self.links: list[socket.socket] = []
+        self.tls: ssl.SSLContext | None = None
+        self.family = socket.AF_INET
         self._server: ThreadingHTTPServer | None = None
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
+        scheme = "https" if self.tls else "http"
+        host = "[::1]" if self.family is socket.AF_INET6 else "127.0.0.1"
+        return f"{scheme}://{host}:{self.port}"
 
     def start(self) -> None:
         """Listens, on the port it had before if any."""
@@ -73,9 +79,22 @@ class FakeEngine:
             def log_message(self, *arguments: Any) -> None:
                 """Says nothing."""
 
+        class Server(ThreadingHTTPServer):
+            daemon_threads = True
+            address_family = engine.family
+
+            def process_request(self, request: Any, client_address: Any) -> None:
+                engine.links.append(request)
+                super().process_request(request, client_address)
+
+            def handle_error(self, request: Any, client_address: Any) -> None:
+                """Says nothing when a peer has gone."""
+
         self.woken.clear()
-        self._server = ThreadingHTTPServer(("127.0.0.1", self.port), Handler)
-        self._server.daemon_threads = True
+        host = "::1" if self.family is socket.AF_INET6 else "127.0.0.1"
+        self._server = Server((host, self.port), Handler)
+        if self.tls:
+            self._server.socket = self.tls.wrap_socket(self._server.socket, server_side=True)
         self.port = self._server.server_address[1]
         threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
 
@@ -86,6 +105,9 @@ class FakeEngine:
             self._server.shutdown()
             self._server.server_close()
             self._server = None
+        while self.links:
+            with suppress(OSError):
+                self.links.pop().shutdown(socket.SHUT_RDWR)
 
     def restart(self) -> None:
         """Another process in its place."""
@@ -109,8 +131,6 @@ class FakeEngine:
             request.send_response(status)
             if path in self.locations:
                 request.send_header("location", self.locations[path])
-            if self._server is None:
-                request.close_connection = True
             request.send_header("content-length", str(len(text.encode())))
             request.end_headers()
             request.wfile.write(text.encode())
@@ -145,6 +165,12 @@ def engine() -> Iterator[FakeEngine]:
     fake.start()
     yield fake
     fake.stop()
+
+
+@pytest.fixture(name="free_port")
+def free_port_fixture() -> int:
+    """A port that nobody listens on."""
+    return free_port()
 
 
 def free_port() -> int:

@@ -1,0 +1,200 @@
+"""The sidecar inside this process: routes, start and stop."""
+
+import asyncio
+import logging
+import os
+import signal
+import threading
+from contextlib import asynccontextmanager, suppress
+
+import httpx
+import pytest
+
+from cacheaware_sidecar import __main__ as program
+from cacheaware_sidecar import app as app_module
+from cacheaware_sidecar.app import STUCK_S, App
+from cacheaware_sidecar.http_server import Request
+from cacheaware_sidecar.settings import Settings
+
+
+@pytest.fixture
+def settings(engine, tmp_path, free_port):
+    return Settings(
+        engine_url=engine.url,
+        port=free_port,
+        shared_dir=str(tmp_path),
+        scrape_interval_seconds=0.2,
+        drain_floor_seconds=0,
+        grace_seconds=7,
+    )
+
+
+@asynccontextmanager
+async def running(settings):
+    app = App(settings)
+    task = asyncio.create_task(app.run())
+    async with httpx.AsyncClient(
+        base_url=f"http://127.0.0.1:{settings.port}", trust_env=False
+    ) as client:
+        await until(lambda: client.get("/livez"))
+        yield app, client
+    os.kill(os.getpid(), signal.SIGTERM)
+    async with asyncio.timeout(1):
+        await task
+
+
+async def until(ask, status=200):
+    async with asyncio.timeout(10):
+        while True:
+            with suppress(httpx.TransportError):
+                if (await ask()).status_code == status:
+                    return
+            await asyncio.sleep(0.02)
+
+
+async def test_it_serves_its_routes_and_ends_at_sigterm(settings):
+    async with running(settings) as (_, client):
+        await until(lambda: client.get("/readyz"))
+        state = (await client.get("/v1/state")).json()
+        page = await client.get("/metrics")
+
+        assert state["phase"] == "serving"
+        assert state["kv"]["capacity_tokens"] == 1616
+        assert page.headers["content-type"].startswith("text/plain; version=0.0.4")
+        assert "pending_requests 0.0" in page.text
+
+
+async def test_a_hook_over_the_socket_and_one_over_http_wait_for_the_same_drain(
+    engine, settings, tmp_path
+):
+    engine.running = 2
+    async with running(settings) as (_, client):
+        await until(lambda: client.get("/readyz"))
+        reader, writer = await asyncio.open_unix_connection(tmp_path / "drain.sock")
+        writer.write(b'{"drain": "wait"}\n')
+        assert b'"state": "waiting", "text": "2 running, 0 waiting"' in await reader.readline()
+        answer = await client.get("/drain/wait", timeout=9)
+        lines = (await reader.read()).splitlines()
+        writer.close()
+
+        assert answer.text == "deadline: 2 running, 0 waiting\n"
+        assert b'"state": "deadline"' in lines[-1]
+        assert (await client.get("/readyz")).status_code == 503
+        engine.restart()
+        await until(lambda: client.get("/readyz"))
+
+
+async def test_a_hook_is_let_go_when_a_new_engine_takes_the_place(engine, settings):
+    engine.running = 2
+    async with running(settings) as (_, client):
+        await until(lambda: client.get("/readyz"))
+        waiting = asyncio.create_task(client.get("/drain/wait", timeout=9))
+        await until(lambda: client.get("/v1/state"))
+        await asyncio.sleep(0.1)
+        engine.restart()
+
+        assert (await waiting).text.startswith("done")
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        ("GET", "/nothing", 404),
+        ("PUT", "/readyz", 405),
+        ("POST", "/cordon", 403),
+        ("DELETE", "/uncordon", 405),
+        ("HEAD", "/drain/wait", 200),
+        ("GET", "/readyz", 503),
+        ("GET", "/livez", 200),
+    ],
+)
+async def test_each_request_has_a_defined_answer(settings, method, path, status):
+    assert (await App(settings).respond(Request(method, path))).status == status
+
+
+async def test_a_loop_that_is_stuck_is_named(settings):
+    app = App(settings)
+    app._watch.beats["scrape"] -= STUCK_S + 2 * settings.scrape_timeout_seconds + 1
+
+    answer = await app.respond(Request("GET", "/livez"))
+    assert (answer.status, answer.body) == (503, b"stuck: scrape\n")
+
+
+async def test_a_loop_that_breaks_off_is_logged(settings, monkeypatch, caplog):
+    async def broken(self):
+        raise RuntimeError("bug")
+
+    monkeypatch.setattr(app_module.Watch, "tick_forever", broken)
+    async with running(settings):
+        await asyncio.sleep(0.05)
+
+    assert "tick loop broke off" in caplog.text
+
+
+async def test_a_sidecar_that_was_restarted_goes_on_where_it_was(settings, caplog):
+    caplog.set_level(logging.INFO)
+    async with running(settings) as (_, client):
+        await until(lambda: client.get("/readyz"))
+
+    assert App(settings).pod.phase == "serving"
+    assert "goes on as serving after a restart of the sidecar" in caplog.text
+
+
+@pytest.fixture
+def quiet_logging():
+    root, ours = logging.getLogger(), logging.getLogger("cacheaware_sidecar")
+    before = root.handlers[:], root.level, ours.level
+    yield
+    root.handlers[:] = before[0]
+    root.setLevel(before[1])
+    ours.setLevel(before[2])
+
+
+@pytest.fixture
+def environment(monkeypatch, settings):
+    given = {
+        "ENGINE_URL": settings.engine_url,
+        "PORT": settings.port,
+        "SHARED_DIR": settings.shared_dir,
+    }
+    for name, value in given.items():
+        monkeypatch.setenv(f"CACHEAWARE_{name}", str(value))
+    return monkeypatch
+
+
+def test_the_program_runs_until_sigterm_and_warns_of_misspelt_settings(
+    environment, quiet_logging, capsys
+):
+    environment.setenv("CACHEAWARE_PROT", "1")
+    timer = threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGTERM))
+    timer.start()
+
+    assert program.main([]) == 0
+    assert "CACHEAWARE_PROT is no setting" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("PORT", "x"), ("SHARED_DIR", "/proc/nothing"), ("CA_FILE", "/nothing")],
+)
+def test_what_can_not_work_is_one_line_and_code_two(
+    environment, quiet_logging, capsys, name, value
+):
+    environment.setenv(f"CACHEAWARE_{name}", value)
+
+    assert program.main(["run"]) == 2
+    assert f"CACHEAWARE_{name}: '{value}'" in capsys.readouterr().err
+
+
+def test_a_port_that_is_taken_ends_it(environment, quiet_logging, capsys, settings):
+    with app_module.listen(settings.port):
+        assert program.main(["run"]) == 1
+
+    assert "can't start: " in capsys.readouterr().err
+
+
+def test_the_drain_command_is_the_hook(environment, capsys, engine):
+    engine.stop()
+
+    assert program.main(["drain"]) == 0
+    assert "cacheaware: " in capsys.readouterr().out

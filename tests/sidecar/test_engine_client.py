@@ -1,0 +1,173 @@
+import ssl
+
+import httpx
+import pytest
+
+from cacheaware_sidecar.engine_client import EngineClient, Health, is_refusal, read_token
+from cacheaware_sidecar.fetch import FetchError
+from cacheaware_sidecar.settings import Settings, SettingsError
+
+
+def client(answer, **settings):
+    def handle(request):
+        if isinstance(answer, Exception):
+            raise answer
+        told = answer(request) if callable(answer) else answer
+        stream = httpx.ByteStream(told.content)  # not read yet, as from the network
+        return httpx.Response(told.status_code, headers=told.headers, stream=stream)
+
+    return EngineClient(Settings(**settings), transport=httpx.MockTransport(handle))
+
+
+@pytest.mark.parametrize(
+    ("health", "models", "expected"),
+    [
+        (200, None, Health.WELL),
+        (204, None, Health.WELL),
+        (401, None, Health.WELL),
+        (403, None, Health.WELL),
+        (503, None, Health.UNWELL),
+        (500, None, Health.UNWELL),
+        (429, None, Health.SILENT),
+        (404, 200, Health.WELL),
+        (404, 401, Health.WELL),
+        (404, 404, Health.NO_ROUTE),
+        (405, 503, Health.NO_ROUTE),
+        (307, 404, Health.NO_ROUTE),
+    ],
+)
+async def test_what_an_engine_says_about_itself(health, models, expected):
+    def answer(request):
+        return httpx.Response({"/health": health, "/v1/models": models}[request.url.path])
+
+    assert await client(answer).health() is expected
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (httpx.ReadTimeout("x"), Health.SILENT),
+        (httpx.ConnectError("no route"), Health.SILENT),
+        (httpx.RemoteProtocolError("x"), Health.SILENT),
+    ],
+)
+async def test_no_answer_is_no_sign_of_death(error, expected):
+    assert await client(error).health() is expected
+
+
+async def test_a_closed_port_refuses(engine):
+    engine.stop()
+    it = EngineClient(Settings(engine_url=engine.url))
+
+    assert await it.health() is Health.REFUSED
+    with pytest.raises(FetchError) as caught:
+        await it.page()
+    assert is_refusal(caught.value)
+    await it.close()
+
+
+async def test_a_name_without_an_address_is_no_refusal():
+    it = EngineClient(Settings(engine_url="http://no-such-engine.invalid"))
+
+    assert await it.health() is Health.SILENT
+    with pytest.raises(FetchError) as caught:
+        await it.page()
+    assert not is_refusal(caught.value)
+    await it.close()
+
+
+def test_a_refusal_is_found_in_a_group_of_attempts():
+    group = ExceptionGroup("all attempts failed", [OSError("v6"), ConnectionRefusedError("v4")])
+
+    assert is_refusal(group)
+    assert not is_refusal(OSError("x"))
+
+
+async def test_the_key_goes_along_and_is_taken_out_of_what_comes_back(tmp_path):
+    key = tmp_path / "key"
+    key.write_text('sk-"quoted"\n')
+
+    def answer(request):
+        assert request.headers["authorization"] == 'Bearer sk-"quoted"'
+        assert request.headers["x-cacheaware-warmup"] == "true"
+        return httpx.Response(401, json={"error": {"message": 'bad key sk-"quoted"'}})
+
+    told = await client(answer, api_key_file=str(key)).ask("/v1/completions", {}, 1.0)
+
+    assert told.body == {"error": {"message": "bad key ***"}}
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        (b"{}", {}),
+        (b"[]", []),
+        (b"x", None),
+        (b"[" * 100_000, None),
+        (b" " * 2_000_000, None),
+        (b"\xff", None),
+    ],
+    ids=["object", "list", "text", "deep", "large", "binary"],
+)
+async def test_an_answer_is_small_json_or_nothing(content, expected):
+    told = await client(httpx.Response(200, content=content)).ask("/v1/completions", {}, 1.0)
+
+    assert (told.status, told.body) == (200, expected)
+
+
+async def test_an_answer_that_does_not_come_is_said(engine):
+    engine.hang.add("/v1/completions")
+    it = EngineClient(Settings(engine_url=engine.url))
+    told = await it.ask("/v1/completions", {}, 0.2)
+
+    assert (told.status, told.error) == (None, "no answer within 0.2 s")
+    await it.close()
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (httpx.ConnectError("x"), "no connection"),
+        (httpx.ReadError("x"), "broken answer (ReadError)"),
+    ],
+)
+async def test_an_answer_that_breaks_is_said(error, words):
+    assert (await client(error).ask("/v1/completions", {}, 1.0)).error == words
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [(httpx.Response(200, json={"data": []}), {"data": []}), (httpx.Response(404, json={}), None)],
+)
+async def test_models_are_told_or_not(answer, expected):
+    assert await client(answer).models() == expected
+
+
+@pytest.mark.parametrize(
+    ("content", "token"),
+    [
+        (b"abc\n", "abc"),
+        (b"", None),
+        (b"a\nb", None),
+        (b"\xff", None),
+        (b"x" * 70_000, None),
+        (None, None),
+    ],
+    ids=["good", "empty", "two lines", "binary", "huge", "missing"],
+)
+def test_a_token_that_can_not_be_sent_is_none(tmp_path, content, token):
+    if content is not None:
+        (tmp_path / "t").write_bytes(content)
+
+    assert read_token(tmp_path / "t") == token
+    assert read_token(None) is None
+
+
+def test_what_tls_trusts(tmp_path):
+    (tmp_path / "bad.pem").write_text("no certificate")
+    with pytest.raises(SettingsError, match="CACHEAWARE_CA_FILE"):
+        EngineClient(Settings(ca_file=str(tmp_path / "bad.pem")))
+    authorities = ssl.get_default_verify_paths().cafile
+    if authorities:
+        EngineClient(Settings(ca_file=authorities, engine_url="https://127.0.0.1"))
+    EngineClient(Settings(engine_url="https://127.0.0.1"))

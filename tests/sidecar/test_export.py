@@ -1,0 +1,115 @@
+from dataclasses import replace
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from cacheaware_sidecar.export import View, render
+from cacheaware_sidecar.state import KvState, PodState, WarmupState
+
+BARE = PodState(phase="loading")
+FULL = PodState(
+    phase="serving",
+    phase_age_s=5.0,
+    sample_age_s=0.5,
+    sample_seq=7,
+    engine="vllm",
+    version="0.33",
+    running=3.0,
+    waiting=0.0,
+    kv=KvState(
+        usage=0.5,
+        usage_max=0.6,
+        used_bytes=1.5e9,
+        capacity_bytes=3e9,
+        used_tokens=100.0,
+        capacity_tokens=200.0,
+        page_bytes=65536,
+    ),
+    warmup=WarmupState(verdict="Warm", duration_s=2.0),
+    problems=("one",),
+)
+WITHOUT_PREFIX = {
+    "kv_cache_used_bytes",
+    "kv_cache_capacity_bytes",
+    "kv_page_bytes",
+    "pending_requests",
+    "running_requests",
+}
+
+
+def samples(view):
+    families = text_string_to_metric_families(render(view).decode())
+    return {
+        (sample.name, *sorted(sample.labels.items())): sample.value
+        for family in families
+        for sample in family.samples
+    }
+
+
+def names(view):
+    return {name for name, *_ in samples(view)}
+
+
+def full(**more):
+    return View(
+        state=FULL,
+        fresh=True,
+        scrape_errors={"timed_out": 2},
+        engine_restarts=1,
+        drain_s=9.0,
+        drain_cut=0.0,
+        config_loaded=True,
+        **more,
+    )
+
+
+def test_exactly_five_names_have_no_prefix():
+    without = {name for name in names(full()) if not name.startswith("cacheaware_")}
+
+    assert without == WITHOUT_PREFIX
+
+
+def test_unknown_has_no_series():
+    view = View(state=BARE, fresh=True)
+
+    assert names(view) == {
+        "cacheaware_phase",
+        "cacheaware_problems",
+        "cacheaware_info",
+        "cacheaware_scrapes_total",
+        "cacheaware_engine_restarts_total",
+    }
+
+
+def test_zero_is_known():
+    assert samples(full())["pending_requests",] == 0
+
+
+def test_what_an_old_page_said_is_unknown_but_the_page_size_is_not():
+    view = replace(full(), fresh=False)
+
+    assert names(view) & WITHOUT_PREFIX == {"kv_page_bytes"}
+    assert "cacheaware_kv_usage_ratio" not in names(view)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        (("kv_cache_used_bytes",), 1.5e9),
+        (("running_requests",), 3),
+        (("cacheaware_phase", ("phase", "serving")), 1),
+        (("cacheaware_phase", ("phase", "loading")), 0),
+        (("cacheaware_scrape_errors_total", ("kind", "timed_out")), 2),
+        (("cacheaware_scrapes_total",), 7),
+        (("cacheaware_engine_restarts_total",), 1),
+        (("cacheaware_warmup_duration_seconds",), 2),
+        (("cacheaware_warmup_verdict", ("verdict", "Warm")), 1),
+        (("cacheaware_drain_duration_seconds",), 9),
+        (("cacheaware_drain_cut_requests",), 0),
+        (("cacheaware_config_loaded",), 1),
+        (("cacheaware_problems",), 1),
+        (("cacheaware_info", ("engine", "vllm"), ("engine_version", "0.33")), 1),
+    ],
+)
+def test_what_is_shown(key, value):
+    assert samples(full())[key] == value

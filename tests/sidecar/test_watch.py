@@ -1,0 +1,332 @@
+import asyncio
+
+import httpx
+import pytest
+
+from cacheaware_sidecar.engine_client import Health
+from cacheaware_sidecar.fetch import FetchError, FetchFailure
+from cacheaware_sidecar.lifecycle import Cordoned, Healthy, Lifecycle, Verdict, WarmupEnded
+from cacheaware_sidecar.pod import Pod
+from cacheaware_sidecar.settings import Settings
+from cacheaware_sidecar.warmup import Answer
+from cacheaware_sidecar.watch import Watch
+
+VLLM = b"vllm:num_requests_running 0.0\nvllm:num_requests_waiting 0.0\n"
+TGI = b"tgi_batch_current_size 0\ntgi_queue_size 0\n"
+SGLANG = b"sglang:num_running_reqs 0\nsglang:num_queue_reqs 0\n"
+
+
+class Done(BaseException):
+    """Ends a loop that never ends."""
+
+
+class Engine:
+    """Answers as told; a page takes some seconds."""
+
+    def __init__(self):
+        self.now = 0.0
+        self.seconds = 0.0
+        self.told: object = VLLM
+        self.says = Health.WELL
+        self.looks = []
+        self.health_asked = []
+        self.slept = []
+        self.rounds = 1
+        self.answer = Answer(200, {"choices": [{"text": "x"}], "usage": {"prompt_tokens": 600}})
+
+    def clock(self):
+        return self.now
+
+    async def sleep(self, seconds):
+        self.slept.append(seconds)
+        self.now += seconds
+        if len(self.slept) >= self.rounds:
+            raise Done
+        await asyncio.sleep(0)
+
+    async def page(self):
+        self.looks.append(self.now)
+        self.now += self.seconds
+        if isinstance(self.told, BaseException):
+            raise self.told
+        return self.told
+
+    async def health(self):
+        self.health_asked.append(self.now)
+        return self.says
+
+    async def models(self):
+        return {"data": [{"id": "m"}]}
+
+    async def ask(self, path, body, timeout_s):
+        if isinstance(self.answer, BaseException):
+            raise self.answer
+        return self.answer
+
+
+class Bench:
+    """A pod, its engine, and who watches."""
+
+    def __init__(self, folder, **settings):
+        self.engine = Engine()
+        given = Settings(shared_dir=str(folder), **settings)
+        self.pod = Pod(given, Lifecycle(since=0.0), boot="b")
+        engine = self.engine
+        self.watch = Watch(given, self.pod, engine, clock=engine.clock, sleep=engine.sleep)
+
+    async def look(self, times=1):
+        for _ in range(times):
+            await self.watch.look()
+            for _ in range(9):
+                await asyncio.sleep(0)
+
+    def serve(self):
+        self.pod.apply(Healthy(), 0.0)
+        self.pod.apply(WarmupEnded(1, Verdict.WARM), 0.0)
+
+
+@pytest.fixture
+def bench(tmp_path):
+    return lambda **settings: Bench(tmp_path, **settings)
+
+
+async def run(loop, rounds, engine):
+    engine.rounds = rounds
+    with pytest.raises(Done):
+        await loop()
+
+
+async def test_looks_keep_their_beat_whatever_one_takes(bench):
+    it = bench()
+    it.engine.seconds = 0.3
+    await run(it.watch.scrape_forever, 5, it.engine)
+
+    assert it.engine.looks == pytest.approx([0, 1, 2, 3, 4])
+
+
+async def test_a_slow_page_makes_looks_fall_out_and_none_pile_up(bench):
+    it = bench()
+    it.engine.seconds = 2.5
+    await run(it.watch.scrape_forever, 3, it.engine)
+
+    assert it.engine.looks == pytest.approx([0, 3, 6])
+
+
+async def test_a_drain_is_watched_each_second_even_where_scrapes_are_rare(bench):
+    it = bench(scrape_interval_seconds=30)
+    it.serve()
+    it.pod.begin_drain(0.0)
+    await run(it.watch.scrape_forever, 3, it.engine)
+
+    assert it.engine.looks == [0, 1, 2]
+
+
+async def test_a_fault_of_ours_spoils_one_look_only(bench):
+    it = bench()
+    it.engine.told = RuntimeError("bug")
+    await run(it.watch.scrape_forever, 3, it.engine)
+
+    assert len(it.engine.looks) == 3
+    assert it.pod.observed.errors == {"fault": 3}
+    assert it.pod.observed.problem == "our own fault: RuntimeError: bug"
+
+
+@pytest.mark.parametrize("kind", list(FetchFailure))
+async def test_each_way_to_fail_is_counted_by_its_name_and_unserves_nothing(bench, kind):
+    it = bench()
+    it.serve()
+    it.engine.told = FetchError(kind, "why")
+    await it.look(9)
+    (counted,) = it.pod.observed.errors
+
+    assert " " not in counted
+    assert it.pod.observed.errors[counted] == 9
+    assert it.pod.phase == "serving"
+
+
+async def test_a_port_that_closes_between_page_and_health_counts_once(bench):
+    it = bench()
+    it.serve()
+    it.engine.says = Health.REFUSED
+    await it.look()
+
+    assert it.pod.state.refused == 1
+
+
+async def test_three_closed_ports_are_proof(bench):
+    it = bench()
+    it.serve()
+    it.engine.told = FetchError(FetchFailure.REFUSED, "why")
+    it.engine.told.__context__ = ConnectionRefusedError()
+    it.engine.says = Health.REFUSED
+    await it.look(2)
+    assert it.pod.phase == "serving"
+    await it.look()
+    assert it.pod.phase == "loading"
+
+
+async def test_an_engine_that_dies_during_its_warmup_is_seen_although_health_is_asked(bench):
+    it = bench()
+    it.pod.apply(Healthy(), 0.0)
+    it.engine.answer = Answer(None)
+    it.engine.told = FetchError(FetchFailure.REFUSED, "why")
+    it.engine.told.__context__ = ConnectionRefusedError()
+    it.engine.says = Health.REFUSED
+    await it.look(3)
+
+    assert it.pod.phase == "loading"
+    await it.watch.stop()
+
+
+@pytest.mark.parametrize(
+    ("health", "page", "phase"),
+    [
+        (Health.WELL, VLLM, "serving"),
+        (Health.WELL, FetchError(FetchFailure.STATUS, "404"), "serving"),
+        (Health.NO_ROUTE, VLLM, "serving"),
+        (Health.NO_ROUTE, FetchError(FetchFailure.STATUS, "404"), "loading"),
+        (Health.NO_ROUTE, b"up 1\n", "loading"),
+        (Health.UNWELL, VLLM, "loading"),
+        (Health.SILENT, VLLM, "loading"),
+        (Health.REFUSED, VLLM, "loading"),
+    ],
+)
+async def test_when_an_engine_counts_as_healthy(bench, health, page, phase):
+    it = bench()
+    it.engine.says, it.engine.told = health, page
+    await it.look()
+
+    assert it.pod.phase == phase
+
+
+@pytest.mark.parametrize(
+    ("page", "asked"),
+    [(VLLM, [0, 5, 10]), (TGI, []), (SGLANG, [])],
+    ids=["vllm", "tgi", "sglang"],
+)
+async def test_health_of_a_serving_engine_is_asked_seldom_and_only_where_it_tells(
+    bench, page, asked
+):
+    it = bench()
+    it.serve()
+    it.engine.told = page
+    await run(it.watch.scrape_forever, 12, it.engine)
+
+    assert it.engine.health_asked == asked
+
+
+async def test_three_unwell_answers_in_service_are_proof_and_then_health_is_asked_each_time(bench):
+    it = bench()
+    it.serve()
+    it.engine.says = Health.UNWELL
+    await run(it.watch.scrape_forever, 13, it.engine)
+
+    assert it.engine.health_asked == [0, 5, 10, 11, 12]
+    assert it.pod.phase == "loading"
+
+
+async def test_in_a_drain_health_is_not_asked(bench):
+    it = bench()
+    it.serve()
+    it.pod.begin_drain(0.0)
+    await it.look(3)
+
+    assert it.engine.health_asked == []
+
+
+async def test_a_pod_is_warmed_up_once(bench):
+    it = bench()
+    await it.look(5)
+
+    assert it.pod.phase == "serving"
+    assert (it.pod.warmup_step, it.pod.warmup_steps) == (2, 2)
+    assert it.pod.pod_state(0.0).warmup.verdict == "Warm"
+
+
+async def test_a_cordoned_pod_is_warmed_up_and_stays_cordoned(bench):
+    it = bench()
+    it.pod.apply(Cordoned("op"), 0.0)
+    await it.look(2)
+
+    assert it.pod.phase == "cordoned"
+
+
+async def test_a_warmup_that_is_off_is_told(bench):
+    it = bench(warmup=False)
+    await it.look(2)
+
+    assert it.pod.pod_state(0.0).warmup.verdict == "Off"
+    assert it.pod.pod_state(0.0).warmup.duration_s is None
+
+
+@pytest.mark.parametrize(("verdict", "phase"), [("Ready", "serving"), ("Fail", "warming")])
+async def test_a_fault_in_the_warmup_ends_it_with_the_verdict_that_was_set(
+    bench, caplog, verdict, phase
+):
+    it = bench(warmup_verdict=verdict)
+    it.engine.answer = RuntimeError("bug")
+    await it.look(3)
+
+    assert it.pod.phase == phase
+    assert "warm-up: broke off, see the log" in it.pod.problems(0.0)
+    assert "RuntimeError: bug" in caplog.text
+
+
+async def test_the_clock_ends_drains_and_beats(bench):
+    it = bench()
+    it.serve()
+    it.pod.begin_drain(0.0)
+    it.engine.now = 25.0
+    await run(it.watch.tick_forever, 1, it.engine)
+
+    assert it.pod.state.drain.cut
+    assert it.watch.beats["tick"] == 25.0
+
+
+CONFIG = {"model_type": "llama"}
+
+
+async def read_config(it, rounds, *answers):
+    told = iter(answers)
+    await run(
+        lambda: it.watch.read_config_forever(httpx.MockTransport(lambda _: next(told))),
+        rounds,
+        it.engine,
+    )
+
+
+async def test_a_hub_is_asked_until_it_answers_with_growing_pauses(bench):
+    it = bench(config_url="https://h/c")
+    answers = [httpx.Response(status) for status in (429, 403, 500)]
+    await read_config(it, 3, *answers)
+    first, second, third = it.engine.slept
+
+    assert 60 <= first <= 72
+    assert 120 <= second <= 144
+    assert 20 <= third <= 24
+    assert it.pod.config_problem == "ServerError: https://h/c answers 500: it has a problem"
+
+    transport = httpx.MockTransport(lambda _: httpx.Response(200, json=CONFIG))
+    await it.watch.read_config_forever(transport)
+    assert it.pod.config_problem is None
+    assert it.pod.geometries.config == CONFIG
+
+
+async def test_a_file_is_read_again_because_a_configmap_may_change(bench, tmp_path):
+    file = tmp_path / "config.json"
+    it = bench(config_file=str(file))
+    await read_config(it, 1)
+    file.write_text('{"model_type": "llama"}')
+    it.engine.slept.clear()
+    await read_config(it, 1)
+
+    assert it.engine.slept == [60.0]
+    assert it.pod.geometries.config == CONFIG
+
+
+async def test_without_a_source_nothing_is_read(bench):
+    it = bench()
+    await it.watch.read_config_forever()
+
+    assert it.pod.config_problem is None
+    await it.watch.stop()
