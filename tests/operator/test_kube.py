@@ -1,14 +1,15 @@
 """The one module that talks to the API."""
 
 import asyncio
+import contextlib
 import json
 
 import pytest
+from tests.operator.conftest import loader
+from tests.operator.fake_api import Fault
 
 from cacheaware.backoff import Gate
 from cacheaware.kube import Kube, KubeError, load_credentials
-from tests.operator.conftest import loader
-from tests.operator.fake_api import Fault
 
 PODS = ("", "v1", "pods")
 PATH = "/api/v1/namespaces/demo/pods"
@@ -90,20 +91,15 @@ async def test_a_429_is_asked_again_after_retry_after_and_not_before(api, case):
     api.faults.append(throttled)
     await pods(api, 1)
     sent_at = []
-    try:
-        for second in range(60):
-            clock.now = float(second)
-            before = len(api.calls)
-            try:
-                await kube.patch(f"{PATH}/p000", {"metadata": {"labels": {"a": "b"}}})
-                break
-            except KubeError as error:
-                assert error.status == 429
-            finally:
-                if len(api.calls) > before:
-                    sent_at.append(second)
-    finally:
-        await kube.close()
+    for second in range(60):
+        clock.now, before = float(second), len(api.calls)
+        with contextlib.suppress(KubeError):
+            await kube.patch(f"{PATH}/p000", {"metadata": {"labels": {"a": "b"}}})
+        if len(api.calls) > before:
+            sent_at.append(second)
+        if len(sent_at) == 5:
+            break
+    await kube.close()
     assert sent_at == [0, 5, 10, 15, 23]
 
 
@@ -197,7 +193,9 @@ async def test_credentials_come_from_the_kubeconfig(tmp_path, monkeypatch):
     context = {"name": "x", "context": {"cluster": "c", "user": "u"}}
     body = {"clusters": [cluster], "contexts": [context], "users": [user], "current-context": "x"}
     config.write_text(json.dumps({"apiVersion": "v1", "kind": "Config", **body}))
-    monkeypatch.setattr("kubernetes.aio.config.kube_config.KUBE_CONFIG_DEFAULT_LOCATION", str(config))
+    monkeypatch.setattr(
+        "kubernetes.aio.config.kube_config.KUBE_CONFIG_DEFAULT_LOCATION", str(config)
+    )
     assert (await load_credentials()).host == "http://127.0.0.1:1"
     config.unlink()
     with pytest.raises(KubeError, match="NoCredentials"):

@@ -58,12 +58,24 @@ def test_the_sidecar_is_found_by_its_port(where, ports, found):
     [
         ({}, [], None, None),
         ({}, [{"name": "http", "containerPort": 8001}], 8001, None),
-        ({}, [{"name": "http", "containerPort": 1}, {"name": "metrics", "containerPort": 2}], 2, None),
+        (
+            {},
+            [{"name": "http", "containerPort": 1}, {"name": "metrics", "containerPort": 2}],
+            2,
+            None,
+        ),
         ({}, [{"name": names.SIDECAR_PORT_NAME, "containerPort": 9440}], None, None),
         ({"prometheus.io/port": "7000", "prometheus.io/path": "/m"}, [], 7000, "/m"),
         ({"prometheus.io/port": "many"}, [], None, None),
     ],
-    ids=["nothing said", "usual name", "metrics first", "not the sidecar's", "annotated", "nonsense"],
+    ids=[
+        "nothing said",
+        "usual name",
+        "metrics first",
+        "not the sidecar's",
+        "annotated",
+        "nonsense",
+    ],
 )
 def test_the_engines_page_is_where_the_pod_says(annotations, ports, port, path):
     record = pod_record(
