@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic.alias_generators import to_camel
 
 PLACE = re.compile(r" \{([\w.]+)\}")
+VALUE = r" ' + self.\1 + '"
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +24,9 @@ class Rule:
     message: str
     """What the user reads; ` {minReplicas}` stands for the value of that field."""
     field_path: str = ""
+    shown: bool = False
+    """Whether the API server shows the values too: strings of bounded length, as it prices a text
+    made from a number as if it were endless, and refuses the whole schema."""
 
     def text(self, model: BaseModel) -> str:
         """The message for one object, with its values in place."""
@@ -30,12 +34,10 @@ class Rule:
         return PLACE.sub(lambda place: f" {walk(values, place[1])}", self.message)
 
     def schema(self) -> dict[str, str]:
-        """The entry of `x-kubernetes-validations`.
-
-        Without the values: the API server prices an expression that prints a number as if its text
-        were endless, and refuses the whole schema. It shows the field and its value itself.
-        """
+        """The entry of `x-kubernetes-validations`."""
         entry = {"rule": self.cel, "message": PLACE.sub("", self.message)}
+        if self.shown:
+            entry["messageExpression"] = f"'{PLACE.sub(VALUE, self.message)}'"
         return entry | ({"fieldPath": self.field_path} if self.field_path else {})
 
 

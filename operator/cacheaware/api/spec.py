@@ -60,6 +60,7 @@ class ScaleTargetRef(Model):
             lambda ref: re.fullmatch(API_VERSION, ref.api_version) is not None,
             "apiVersion {apiVersion} must be a group and version such as apps/v1",
             ".apiVersion",
+            shown=True,
         ),
         Rule(
             f"self.kind != '{KIND}'",
@@ -72,6 +73,7 @@ class ScaleTargetRef(Model):
             lambda ref: re.fullmatch(OBJECT_NAME, ref.name) is not None,
             "name {name} must be that of a workload: lower case letters, digits, - and .",
             ".name",
+            shown=True,
         ),
     )
 
@@ -90,12 +92,14 @@ class SecretKeyRef(Model):
             lambda ref: re.fullmatch(OBJECT_NAME, ref.name) is not None,
             "name {name} must be that of a Secret: lower case letters, digits, - and .",
             ".name",
+            shown=True,
         ),
         Rule(
             f"self.key.matches({cel_regex(KEY_NAME)})",
             lambda ref: re.fullmatch(KEY_NAME, ref.key) is not None,
             "key {key} must be a key of the Secret: letters, digits, -, _ and .",
             ".key",
+            shown=True,
         ),
     )
 
@@ -129,6 +133,7 @@ class Engine(Model):
             lambda engine: engine.path is None or re.fullmatch(HTTP_PATH, engine.path) is not None,
             "path {path} must begin with / and hold no query, fragment or blank, such as /metrics",
             ".path",
+            shown=True,
         ),
     )
 

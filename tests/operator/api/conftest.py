@@ -60,7 +60,8 @@ def broken_rules(schema: dict[str, Any], value: Any, old: Any = None) -> Iterato
         if "oldSelf" in rule["rule"] and old is None:
             continue
         if not evaluated(rule["rule"], value, old):
-            yield rule["message"]
+            said = rule.get("messageExpression")
+            yield rule["message"] if said is None else str(evaluated(said, value))
     if isinstance(value, dict):
         for name, field in schema.get("properties", {}).items():
             if name in value:
