@@ -4,6 +4,7 @@ import argparse
 import gc
 import logging
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -30,13 +31,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
         help="run (the default): be the sidecar; drain: begin the final drain and wait, for a"
         " preStop hook",
     )
-    command = parser.parse_args(arguments).command
+    parser.add_argument("--version", action="store_true", help="print the release and end")
+    parsed = parser.parse_args(arguments)
+    if parsed.version:
+        return _print_version()
+    command = parsed.command
     try:
         settings = settings_module.load(os.environ)
     except SettingsError as error:
         print(error, file=sys.stderr)  # noqa: T201 - before there are settings there is no log
         return BAD_INPUT
     return _drain(settings) if command == "drain" else _run(settings)
+
+
+def _print_version() -> int:
+    from cacheaware_sidecar.version import version  # noqa: PLC0415 - the hook does without
+
+    print(f"cacheaware-sidecar {version()}")  # noqa: T201 - what was asked for
+    return 0
 
 
 def _drain(settings: Settings) -> int:
@@ -46,6 +58,8 @@ def _drain(settings: Settings) -> int:
 
 
 def _run(settings: Settings) -> int:
+    # The first process of a container ignores a signal that it has no handler for.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     # httpx's own command line would load click, rich and pygments: 10 MB for nothing.
     sys.modules.setdefault("httpx._main", None)  # type: ignore[arg-type]
     import asyncio  # noqa: PLC0415 - the hook does without

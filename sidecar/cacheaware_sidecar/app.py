@@ -17,6 +17,7 @@ from cacheaware_sidecar.lifecycle import Lifecycle
 from cacheaware_sidecar.pod import Pod
 from cacheaware_sidecar.settings import Settings
 from cacheaware_sidecar.state import pod_state_to_json
+from cacheaware_sidecar.version import version
 from cacheaware_sidecar.watch import Watch
 
 PROBES: Final = frozenset({"/readyz", "/livez"})
@@ -63,7 +64,8 @@ class App:
             asyncio.get_running_loop().add_signal_handler(number, stopped.set)
         await self._socket.start()
         await self._http.start(listen(self._settings.port))
-        log.info("listens on port %d, engine %s", self._settings.port, self._settings.engine_url)
+        port, engine = self._settings.port, self._settings.engine_url
+        log.info("cacheaware-sidecar %s listens on port %d, engine %s", version(), port, engine)
         watch = self._watch
         loops = [
             asyncio.create_task(watch.scrape_forever(), name="scrape loop"),

@@ -20,7 +20,7 @@ from cacheaware_sidecar.warmup import Answer
 
 LARGEST_PAGE: Final = 16 * 1024 * 1024
 LARGEST_ANSWER: Final = 1024 * 1024
-HEALTH_TIMEOUT_S: Final = 5.0
+MODELS_TIMEOUT_S: Final = 5.0
 WARMUP_HEADERS: Final = {"x-cacheaware-warmup": "true"}
 """Marks our own requests in the engine's or a proxy's log."""
 KEEP_ALIVE_S: Final = 4.0
@@ -73,28 +73,28 @@ class EngineClient:
             headers=self._headers(),
         )
 
-    async def health(self) -> Health:
+    async def health(self, timeout_s: float) -> Health:
         """What GET /health says, and where there is none GET /v1/models.
 
         401 and 403 come from a server that is up and keeps the route for itself.
         """
-        health = _health(await self._get("/health"))
+        health = _health(await self._get("/health", timeout_s))
         if health is Health.NO_ROUTE:
-            models = _health(await self._get("/v1/models"))
+            models = _health(await self._get("/v1/models", timeout_s))
             return Health.WELL if models is Health.WELL else Health.NO_ROUTE
         return health
 
     async def models(self) -> Any:
         """The JSON of /v1/models, or None."""
-        answer = await self._get("/v1/models")
+        answer = await self._get("/v1/models", MODELS_TIMEOUT_S)
         return answer.body if answer.status == 200 else None
 
     async def ask(self, path: str, body: dict[str, Any], timeout_s: float) -> Answer:
         """Posts a warm-up request."""
         return await self._request("POST", path, timeout_s, payload=body, headers=WARMUP_HEADERS)
 
-    async def _get(self, path: str) -> Answer:
-        return await self._request("GET", path, HEALTH_TIMEOUT_S)
+    async def _get(self, path: str, timeout_s: float) -> Answer:
+        return await self._request("GET", path, timeout_s)
 
     async def _request(
         self, method: str, path: str, timeout_s: float, *, payload: Any = None, headers: Any = None

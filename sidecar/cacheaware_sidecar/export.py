@@ -23,6 +23,8 @@ class View:
     """All that the page shows."""
 
     state: PodState
+    version: str = "unknown"
+    """Of the sidecar."""
     fresh: bool
     """Whether the newest page of the engine is young enough to speak of now."""
     scrape_errors: Mapping[str, int] = field(default_factory=dict)
@@ -41,7 +43,7 @@ class _Page(Collector):
 
     def collect(self) -> Iterator[Metric]:
         yield from _load(self._view.state, fresh=self._view.fresh)
-        yield from _pod(self._view.state)
+        yield from _pod(self._view.state, self._view.version)
         yield from _history(self._view)
 
 
@@ -73,7 +75,7 @@ def _load(state: PodState, *, fresh: bool) -> Iterator[Metric]:
     yield from _gauge("cacheaware_kv_capacity_tokens", "Tokens that fit.", kv.capacity_tokens)
 
 
-def _pod(state: PodState) -> Iterator[Metric]:
+def _pod(state: PodState, version: str) -> Iterator[Metric]:
     phases = GaugeMetricFamily("cacheaware_phase", "1 for the phase of the pod.", labels=["phase"])
     for phase in Phase:
         phases.add_metric([phase.value], float(phase == state.phase))
@@ -83,7 +85,11 @@ def _pod(state: PodState) -> Iterator[Metric]:
         "cacheaware_sample_age_seconds", "Age of the newest good page.", state.sample_age_s
     )
     yield from _gauge("cacheaware_problems", "Problems in /v1/state.", len(state.problems))
-    labels = {"engine": state.engine or "", "engine_version": state.version or ""}
+    labels = {
+        "engine": state.engine or "",
+        "engine_version": state.version or "",
+        "version": version,
+    }
     info = GaugeMetricFamily("cacheaware_info", "What runs here.", labels=list(labels))
     info.add_metric(list(labels.values()), 1.0)
     yield info

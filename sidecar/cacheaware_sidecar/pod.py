@@ -31,6 +31,7 @@ from cacheaware_sidecar.observed import Observed
 from cacheaware_sidecar.problems import ProblemLog
 from cacheaware_sidecar.settings import Settings
 from cacheaware_sidecar.state import DrainState, Latency, PodState, WarmupState, kv_state
+from cacheaware_sidecar.version import version
 from cacheaware_sidecar.warmup import Result
 
 RESTART_NOTED_S: Final = 600.0
@@ -55,6 +56,7 @@ class Pod:
         self.drain_cut: float | None = None
         """Requests that were left at the drain's deadline."""
         self._boot = boot
+        self._version = version()
         self._warmup_problems: tuple[str, ...] = ()
         self._save_problem: str | None = None
         self._restarted_at: float | None = None
@@ -187,6 +189,7 @@ class Pod:
         wanted = settings.config_file or settings.config_url
         return View(
             state=self.pod_state(now),
+            version=self._version,
             fresh=self.observed.is_fresh(settings.scrape_interval_seconds, now),
             scrape_errors=self.observed.errors,
             engine_restarts=self.state.engine - 1,

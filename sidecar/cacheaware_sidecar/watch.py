@@ -20,6 +20,9 @@ from cacheaware_sidecar.settings import Settings
 TICK_S: Final = 0.5
 HEALTH_S: Final = 5.0
 """Between two looks at the health of an engine that serves."""
+LOADING_TIMEOUT_S: Final = 10.0
+SERVING_TIMEOUT_S: Final = 2.0
+"""How long /health may take; in service it must not hold up the scrapes."""
 GENERATES: Final = {"sglang"}
 """Its /health generates a token."""
 SHEDS: Final = {"tgi"}
@@ -62,19 +65,26 @@ class Watch:
                 log.debug("look failed", exc_info=True)
                 text = f"our own fault: {type(error).__name__}: {error}"
                 self._pod.scrape_failed("fault", text, self._clock())
-            self.beats["scrape"] = now = self._clock()
             interval = self._settings.scrape_interval_seconds
-            if self._pod.phase is Phase.DRAINING:
-                interval = min(interval, DRAIN_INTERVAL_S)
-            due += interval * max(1.0, (now - due) // interval + 1.0)
-            await self._sleep(due - now)
+            due += interval * max(1.0, (self._clock() - due) // interval + 1.0)
+            due = await self._sleep_until(due)
+
+    async def _sleep_until(self, due: float) -> float:
+        """Sleeps in small pieces: a drain that begins meanwhile is looked after each second."""
+        while (left := due - self._clock()) > 0:
+            self.beats["scrape"] = self._clock()
+            if self._pod.phase is Phase.DRAINING and left > DRAIN_INTERVAL_S:
+                due -= left - DRAIN_INTERVAL_S
+            await self._sleep(min(left, DRAIN_INTERVAL_S))
+        return due
 
     async def look(self) -> None:
         """Reads the page, asks for health where that is due, starts and ends the warm-up."""
         await self._scrape()
         if self._health_is_due():
             self._health_at = self._clock()
-            self._tell_health(await self._engine.health())
+            patience = LOADING_TIMEOUT_S if self._awaits_health else SERVING_TIMEOUT_S
+            self._tell_health(await self._engine.health(patience))
         self._keep_warmup()
 
     async def _scrape(self) -> None:
@@ -90,13 +100,16 @@ class Watch:
 
     def _health_is_due(self) -> bool:
         """Each time while it decides; else now and then, where asking is harmless and tells."""
-        pod = self._pod
-        if pod.phase in {Phase.LOADING, Phase.WARMING} or pod.state.gone:
+        if self._awaits_health:
             return True
-        sample = pod.observed.sample
-        if pod.state.drain or sample is None or sample.engine in GENERATES | SHEDS:
+        sample = self._pod.observed.sample
+        if self._pod.state.drain or sample is None or sample.engine in GENERATES | SHEDS:
             return False
         return self._health_at is None or self._clock() - self._health_at >= HEALTH_S
+
+    @property
+    def _awaits_health(self) -> bool:
+        return self._pod.phase is Phase.LOADING or self._pod.state.gone
 
     def _tell_health(self, health: Health) -> None:
         now, pod = self._clock(), self._pod

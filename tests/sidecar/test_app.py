@@ -6,6 +6,7 @@ import os
 import signal
 import threading
 from contextlib import asynccontextmanager, suppress
+from importlib import metadata
 
 import httpx
 import pytest
@@ -15,6 +16,7 @@ from cacheaware_sidecar import app as app_module
 from cacheaware_sidecar.app import STUCK_S, App
 from cacheaware_sidecar.http_server import Request
 from cacheaware_sidecar.settings import Settings
+from cacheaware_sidecar.version import version
 
 
 @pytest.fixture
@@ -198,3 +200,14 @@ def test_the_drain_command_is_the_hook(environment, capsys, engine):
 
     assert program.main(["drain"]) == 0
     assert "cacheaware: " in capsys.readouterr().out
+
+
+def test_the_release_is_told_where_it_is_known(capsys, monkeypatch):
+    assert program.main(["--version"]) == 0
+    assert capsys.readouterr().out.startswith("cacheaware-sidecar ")
+
+    def unknown(name):
+        raise metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(metadata, "version", unknown)
+    assert version() == "unknown"

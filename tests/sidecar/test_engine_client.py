@@ -40,7 +40,7 @@ async def test_what_an_engine_says_about_itself(health, models, expected):
     def answer(request):
         return httpx.Response({"/health": health, "/v1/models": models}[request.url.path])
 
-    assert await client(answer).health() is expected
+    assert await client(answer).health(5.0) is expected
 
 
 @pytest.mark.parametrize(
@@ -52,14 +52,14 @@ async def test_what_an_engine_says_about_itself(health, models, expected):
     ],
 )
 async def test_no_answer_is_no_sign_of_death(error, expected):
-    assert await client(error).health() is expected
+    assert await client(error).health(5.0) is expected
 
 
 async def test_a_closed_port_refuses(engine):
     engine.stop()
     it = EngineClient(Settings(engine_url=engine.url))
 
-    assert await it.health() is Health.REFUSED
+    assert await it.health(5.0) is Health.REFUSED
     with pytest.raises(FetchError) as caught:
         await it.page()
     assert is_refusal(caught.value)
@@ -69,7 +69,7 @@ async def test_a_closed_port_refuses(engine):
 async def test_a_name_without_an_address_is_no_refusal():
     it = EngineClient(Settings(engine_url="http://no-such-engine.invalid"))
 
-    assert await it.health() is Health.SILENT
+    assert await it.health(5.0) is Health.SILENT
     with pytest.raises(FetchError) as caught:
         await it.page()
     assert not is_refusal(caught.value)

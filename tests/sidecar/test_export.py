@@ -37,6 +37,9 @@ WITHOUT_PREFIX = {
 }
 
 
+INFO = ("cacheaware_info", ("engine", "vllm"), ("engine_version", "0.33"), ("version", "0.1"))
+
+
 def samples(view):
     families = text_string_to_metric_families(render(view).decode())
     return {
@@ -53,6 +56,7 @@ def names(view):
 def full(**more):
     return View(
         state=FULL,
+        version="0.1",
         fresh=True,
         scrape_errors={"timed_out": 2},
         engine_restarts=1,
@@ -108,7 +112,10 @@ def test_what_an_old_page_said_is_unknown_but_the_page_size_is_not():
         (("cacheaware_drain_cut_requests",), 0),
         (("cacheaware_config_loaded",), 1),
         (("cacheaware_problems",), 1),
-        (("cacheaware_info", ("engine", "vllm"), ("engine_version", "0.33")), 1),
+        (
+            ("cacheaware_info", ("engine", "vllm"), ("engine_version", "0.33"), ("version", "0.1")),
+            1,
+        ),
     ],
 )
 def test_what_is_shown(key, value):

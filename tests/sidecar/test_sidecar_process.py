@@ -13,6 +13,7 @@ import httpx
 import pytest
 
 from cacheaware_sidecar.settings import load
+from cacheaware_sidecar.version import version
 
 FORBIDDEN = ("kopf", "kubernetes", "torch", "pydantic", "typer", "rich", "aiohttp", "click", "yaml")
 QUICK_DRAIN = {"drain_floor_seconds": 0, "grace_seconds": 20}
@@ -452,7 +453,7 @@ def test_logs_are_lines_of_json_where_asked_for_and_none_is_per_scrape(engine, s
     lines = [json.loads(line) for line in it.log.read_text().splitlines()]
 
     assert [line["message"].split(",")[0] for line in lines] == [
-        f"listens on port {it.port}",
+        f"cacheaware-sidecar {version()} listens on port {it.port}",
         "phase warming",
         f"warm-up of engine 1: Warm after {lines[2]['message'].split()[-2]} s",
         "phase serving",

@@ -51,7 +51,7 @@ class Engine:
             raise self.told
         return self.told
 
-    async def health(self):
+    async def health(self, timeout_s):
         self.health_asked.append(self.now)
         return self.says
 
@@ -119,6 +119,22 @@ async def test_a_drain_is_watched_each_second_even_where_scrapes_are_rare(bench)
     await run(it.watch.scrape_forever, 3, it.engine)
 
     assert it.engine.looks == [0, 1, 2]
+
+
+async def test_a_drain_that_begins_between_two_rare_scrapes_is_noticed_within_a_second(bench):
+    it = bench(scrape_interval_seconds=30)
+    it.serve()
+    sleep = it.engine.sleep
+
+    async def begin_drain_at_ten(seconds):
+        await sleep(seconds)
+        if it.engine.now == 10:
+            it.pod.begin_drain(10.0)
+
+    it.watch._sleep = begin_drain_at_ten
+    await run(it.watch.scrape_forever, 13, it.engine)
+
+    assert it.engine.looks == [0, 11, 12]
 
 
 async def test_a_fault_of_ours_spoils_one_look_only(bench):
