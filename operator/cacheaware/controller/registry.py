@@ -80,6 +80,7 @@ def scaler_record(body: Mapping[str, Any]) -> Scaler:
             ports=tuple(engine.ports or ()),
             path=engine.path,
             scheme=engine.scheme.lower(),
+            engine=engine.dialect or "auto",
             secret=SecretRef(basis.namespace, secret.name, secret.key) if secret else None,
         ),
     )

@@ -14,19 +14,24 @@ PORT = 8000
 MAX_BYTES = 8 * 1024 * 1024
 
 
-def look(answers: Sequence[Answer], before: Callable[[float], Mark | None]) -> Look:
+def look(
+    answers: Sequence[Answer], before: Callable[[float], Mark | None], engine: str = "auto"
+) -> Look:
     """Read a pod's pages, one for each engine; all must be readable.
 
     Args:
         answers: one for each port, at least one.
         before: the earlier look that rates at a moment are measured against.
+        engine: whose names to read, or "auto".
     """
     at = max(answer.at for answer in answers)
     failed = next((answer for answer in answers if answer.content is None), None)
     if failed is not None:
         unknown = failed.unknown or Unknown.ERROR
         return Look(at=at, way=DIRECT, unknown=unknown, detail=failed.detail)
-    samples = tuple(scan(answer.content) for answer in answers if answer.content is not None)
+    samples = tuple(
+        scan(answer.content, engine) for answer in answers if answer.content is not None
+    )
     for sample in samples:
         if (unusable := why_unusable(sample)) is not None:
             detail = "; ".join(sample.problems) or "no load in the page"

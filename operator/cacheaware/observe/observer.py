@@ -29,6 +29,8 @@ class Access:
     """One for each engine of a pod; where not given: what the pod says, else 8000 /metrics."""
     path: str | None = None
     scheme: str = "http"
+    engine: str = "auto"
+    """Whose names to read on a metrics page; auto: by the names on it."""
     secret: SecretRef | None = None
 
 
@@ -122,7 +124,7 @@ class Observer:
             return sidecar.look(await self._poller.fetch(Request(url, sidecar.MAX_BYTES)))
         urls = engine_urls(record, access)
         answers = await asyncio.gather(*(self._engine_page(url, access) for url in urls))
-        return direct.look(answers, lambda at: measured(memory, at))
+        return direct.look(answers, lambda at: measured(memory, at), access.engine)
 
     async def _engine_page(self, url: str, access: Access) -> Answer:
         if access.secret is None:

@@ -38,7 +38,7 @@ def registry(*bodies, hpas=(), scaled_objects=()):
 
 def test_a_scaler_is_reduced_to_what_rounds_use():
     secret = {"name": "key", "key": "token"}
-    engine = {"ports": [8000, 8001], "path": "/m", "scheme": "HTTPS"}
+    engine = {"ports": [8000, 8001], "path": "/m", "scheme": "HTTPS", "type": "VLLM"}
     found = scaler_record(
         body(observation="Direct", engine={**engine, "authorizationSecretRef": secret})
     )
@@ -49,6 +49,7 @@ def test_a_scaler_is_reduced_to_what_rounds_use():
         ports=(8000, 8001),
         path="/m",
         scheme="https",
+        engine="vllm",
         secret=SecretRef("demo", "key", "token"),
     )
     assert str(found) == "demo/chat"

@@ -103,6 +103,11 @@ def test_a_page_without_a_load_is_unknown_and_never_zero(body, unknown):
     assert (found.load, found.unknown) == (None, unknown)
 
 
+def test_only_the_names_of_the_engine_that_the_user_told_are_read():
+    assert direct.look([page(1)], no_mark, "vllm").load.running == 3
+    assert direct.look([page(1)], no_mark, "sglang").load is None
+
+
 def test_engines_of_one_pod_are_summed_and_usage_is_weighted():
     small = PodLoad(running=1, waiting=2, usage=1.0, usage_max=1.0, capacity_tokens=100)
     large = PodLoad(running=3, waiting=0, usage=0.0, usage_max=0.2, capacity_tokens=300)
