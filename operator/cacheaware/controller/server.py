@@ -1,5 +1,7 @@
 """/healthz, /readyz and /metrics."""
 
+import errno
+import socket
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -46,6 +48,21 @@ class Health:
         return self.relist.listed and self.pods.all_listed()
 
 
+def listen(port: int) -> socket.socket:
+    """One socket for IPv4 and IPv6; for IPv4 alone where a node has no IPv6.
+
+    Raises:
+        OSError: the port is taken.
+    """
+    if socket.has_dualstack_ipv6():
+        try:
+            return socket.create_server(("", port), family=socket.AF_INET6, dualstack_ipv6=True)
+        except OSError as error:
+            if error.errno == errno.EADDRINUSE:
+                raise
+    return socket.create_server(("", port))
+
+
 class Server:
     """Serves the three paths on all addresses."""
 
@@ -67,8 +84,9 @@ class Server:
         app.router.add_get("/metrics", self.metrics)
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
         await self._runner.setup()
-        await web.TCPSite(self._runner, None, self._port).start()
-        return int(self._runner.addresses[0][1])
+        listening = listen(self._port)
+        await web.SockSite(self._runner, listening).start()
+        return int(listening.getsockname()[1])
 
     async def stop(self) -> None:
         """Stop listening."""

@@ -32,7 +32,7 @@ CONDITIONS = [
         "type": "MetricsAvailable",
         "status": "False",
         "reason": "MetricsTimedOut",
-        "message": "pod b",
+        "message": "b",
     },
     {"type": "ScalingLimited", "status": "True", "reason": "RateLimited", "message": "rate"},
     {"type": "Conflicted", "status": "False", "reason": "NoConflict", "message": ""},
