@@ -43,7 +43,7 @@ def namespace(cluster: RealCluster) -> Iterator[str]:
     name = f"test-{uuid4().hex[:8]}"
     cluster.kubectl("create", "namespace", name)
     yield name
-    cluster.kubectl("delete", "namespace", name, "--wait=false")
+    cluster.kubectl("delete", "namespace", name, "--wait=false", "--ignore-not-found")
 
 
 @pytest.fixture(scope="session")
