@@ -30,7 +30,7 @@ def decide(fleet: FleetView, policy: Policy, memory: Memory, now: float) -> tupl
     current = fleet.spec_replicas
     memory = memory.seen(current, now, policy.round_seconds)
     if (hands_off := not_ours(fleet)) is not None:
-        return hands_off, memory
+        return hands_off, memory.recommended(current, now)
     # 1. What there is, and since when something has been amiss.
     memory, supply = looked(fleet, policy, memory, now)
     # 2. What the load asks for: any signal grows, all signals shrink.

@@ -134,6 +134,15 @@ class TestWindow:
         assert life.round(view, after=-500).desired == 2
         assert life.round(view, after=30).desired == 2
 
+    def test_what_was_not_ours_is_no_window(self, make, rounds):
+        life, pods = rounds(replicas=2), [make.idle("a"), make.idle("b")]
+        for _ in range(20):
+            life.round(make.fleet(pods, conflict="HPA chat"), after=30)
+
+        found = [life.round(make.fleet(pods), after=30).desired for _ in range(10)]
+
+        assert found == [2] * 9 + [1]
+
     def test_shrinking_is_paced_over_the_period(self, make, rounds):
         life, replicas = rounds(Policy(mode="Scale", drain_share_percent=100), replicas=6), 6
         times = []
