@@ -155,7 +155,7 @@ class Pod:
             *self.geometries.problems,
             *self._warmup_problems,
             self._save_problem,
-            "the engine was replaced within the last 10 minutes" if restarted else None,
+            "the engine died or was replaced within the last 10 minutes" if restarted else None,
             "the drain's deadline came before the pod was empty" if _is_cut(self.state) else None,
         )
         return tuple(line for line in lines if line)

@@ -91,10 +91,7 @@ class Watch:
         try:
             page = await self._engine.page()
         except FetchError as error:
-            kind = error.kind.value.replace(" ", "_")
-            if error.kind is FetchFailure.REFUSED:
-                kind = REFUSED if is_refusal(error) else "unreachable"
-            self._pod.scrape_failed(kind, str(error), self._clock())
+            self._pod.scrape_failed(*_failure(error), self._clock())
         else:
             self._pod.scraped(scan(page, self._settings.engine_type), self._clock())
 
@@ -212,6 +209,15 @@ class Watch:
                     return
                 pause = model_config.LOOK_AGAIN_S
             await self._sleep(pause)
+
+
+def _failure(error: FetchError) -> tuple[str, str]:
+    """The kind of a failed look, and its line; only a closed port counts as refused."""
+    if error.kind is not FetchFailure.REFUSED:
+        return error.kind.value.replace(" ", "_"), str(error)
+    if is_refusal(error):
+        return REFUSED, "the engine's port refuses connections"
+    return "unreachable", str(error)
 
 
 def _verdict(settings: Settings) -> Verdict:

@@ -123,7 +123,7 @@ def test_what_a_dead_engine_said_is_void(pod, event):
     state = pod.pod_state(7.0)
 
     assert (state.phase, state.running, state.sample_age_s) == ("loading", None, None)
-    assert "the engine was replaced within the last 10 minutes" in state.problems
+    assert "the engine died or was replaced within the last 10 minutes" in state.problems
     assert "the engine" not in " ".join(pod.problems(6.0 + RESTART_NOTED_S))
 
 
