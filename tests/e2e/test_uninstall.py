@@ -22,14 +22,9 @@ def test_uninstalling_leaves_nothing_behind(fleet: Fleet, release: Release):
     release.install(crds__keep="false")
     release.uninstall()
     try:
-        listed = json.loads(fleet.cluster.kubectl("get", KINDS, "-A", "-o", "json"))
-        ours = [
-            f"{item['kind']} {item['metadata']['name']}"
-            for item in listed["items"]
-            if "cacheaware" in item["metadata"]["name"]
-            and item["metadata"].get("namespace") != fleet.namespace
-        ]
-        assert not ours
+        eventually(
+            lambda: not ours(fleet), within=20, what="objects of the release outside the fleet gone"
+        )
         crds = fleet.cluster.kubectl("get", "crds", "-o", "name")
         assert "cacheaware" not in crds
         for pod in fleet.pods():
@@ -40,3 +35,14 @@ def test_uninstalling_leaves_nothing_behind(fleet: Fleet, release: Release):
         assert not fleet.get("deployment", fleet.name)["metadata"].get("finalizers")
     finally:
         release.install()
+
+
+def ours(fleet: Fleet) -> list[str]:
+    """Objects of the release that are still there, the engines' namespace left out."""
+    listed = json.loads(fleet.cluster.kubectl("get", KINDS, "-A", "-o", "json"))
+    return [
+        f"{item['kind']} {item['metadata']['name']}"
+        for item in listed["items"]
+        if "cacheaware" in item["metadata"]["name"]
+        and item["metadata"].get("namespace") != fleet.namespace
+    ]
