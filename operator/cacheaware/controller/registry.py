@@ -1,6 +1,6 @@
 """What the watches tell: small frozen records by uid; the objects' bodies are not kept."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -12,7 +12,7 @@ from cacheaware.api.policy import policy_of
 from cacheaware.decide.policy import Policy
 from cacheaware.observe.observer import Access
 from cacheaware.observe.secrets import SecretRef
-from cacheaware.observe.target import TargetRef
+from cacheaware.observe.target import Same, TargetRef
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,9 +125,14 @@ class Registry:
     foreign: dict[str, Foreign] = field(default_factory=dict)
     delivered: dict[str, str] = field(default_factory=dict)
     """The resourceVersion that the watches last delivered, by uid."""
+    _on: dict[Same, set[str]] = field(default_factory=dict)
+    """Uids by target: a round asks who else is on its own."""
 
     def put(self, record: Scaler | Foreign) -> None:
         """Take in what a list found."""
+        self._unlink(record.uid)
+        if record.ref is not None:
+            self._on.setdefault(record.ref.same, set()).add(record.uid)
         if isinstance(record, Scaler):
             self.scalers[record.uid] = record
         else:
@@ -140,9 +145,19 @@ class Registry:
 
     def drop(self, uid: str) -> None:
         """Forget an object that is gone."""
+        self._unlink(uid)
         self.scalers.pop(uid, None)
         self.foreign.pop(uid, None)
         self.delivered.pop(uid, None)
+
+    def _unlink(self, uid: str) -> None:
+        record = self.scalers.get(uid) or self.foreign.get(uid)
+        if record is None or record.ref is None:
+            return
+        there = self._on.get(record.ref.same, set())
+        there.discard(uid)
+        if not there:
+            self._on.pop(record.ref.same, None)
 
     def namespaces(self) -> set[str]:
         """Where there are scalers."""
@@ -152,15 +167,10 @@ class Registry:
         """Other scalers in Scale with the same target."""
         if scaler.ref is None:
             return []
-        return [
-            one
-            for one in self.scalers.values()
-            if one.uid != scaler.uid
-            and one.ref is not None
-            and one.ref.same == scaler.ref.same
-            and one.policy.mode == "Scale"
-        ]
+        there = (self.scalers.get(uid) for uid in self._on.get(scaler.ref.same, ()))
+        others = (one for one in there if one is not None and one.uid != scaler.uid)
+        return [one for one in others if one.policy.mode == "Scale"]
 
-    def claims(self, ref: TargetRef) -> Iterable[Foreign]:
+    def claims(self, ref: TargetRef) -> list[Foreign]:
         """Foreign autoscalers on a target."""
-        return (one for one in self.foreign.values() if one.ref.same == ref.same)
+        return [self.foreign[uid] for uid in self._on.get(ref.same, ()) if uid in self.foreign]

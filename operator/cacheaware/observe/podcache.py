@@ -39,6 +39,7 @@ class NamespacePods:
     ) -> None:
         self.namespace = namespace
         self.pods: dict[str, PodRecord] = {}
+        self._labelled: dict[tuple[str, str], dict[str, PodRecord]] = {}
         self.listed = False
         self.alive_at = clock()
         """When the stream was last known to work."""
@@ -73,7 +74,10 @@ class NamespacePods:
         async for page in self._kube.pages(self.path):
             version = page["metadata"]["resourceVersion"]
             found |= {record.uid: record for record in map(pod_record, page.get("items") or ())}
-        self.pods, self.listed, self.alive_at = found, True, self._clock()
+        self.pods, self._labelled = {}, {}
+        for record in found.values():
+            self._put(record)
+        self.listed, self.alive_at = True, self._clock()
         return version
 
     async def follow(self, version: str) -> None:
@@ -95,11 +99,30 @@ class NamespacePods:
         """Take in one event; returns its resourceVersion."""
         body = event["object"]
         if event["type"] == "DELETED":
-            self.pods.pop(body["metadata"]["uid"], None)
+            self._drop(body["metadata"]["uid"])
         elif event["type"] != "BOOKMARK":
-            record = pod_record(body)
-            self.pods[record.uid] = record
+            self._put(pod_record(body))
         return str(body["metadata"]["resourceVersion"])
+
+    def select(self, selector: Selector) -> list[PodRecord]:
+        """The pods that a selector matches, looked up by a label where it names one's value."""
+        pair = selector.pair
+        found = self.pods if pair is None else self._labelled.get(pair, {})
+        return [one for one in found.values() if selector.matches(one.labels)]
+
+    def _put(self, record: PodRecord) -> None:
+        self._drop(record.uid)
+        self.pods[record.uid] = record
+        for pair in record.labels.items():
+            self._labelled.setdefault(pair, {})[record.uid] = record
+
+    def _drop(self, uid: str) -> None:
+        record = self.pods.pop(uid, None)
+        for pair in record.labels.items() if record else ():
+            there = self._labelled[pair]
+            del there[uid]
+            if not there:
+                del self._labelled[pair]
 
 
 class PodCache:
@@ -139,9 +162,8 @@ class PodCache:
         """The pods of a target that are not finished, by name."""
         if namespace not in self._watched:
             return []
-        pods = self._watched[namespace][0].pods.values()
-        chosen = (one for one in pods if not one.finished and selector.matches(one.labels))
-        return sorted(chosen, key=lambda one: one.name)
+        chosen = self._watched[namespace][0].select(selector)
+        return sorted((one for one in chosen if not one.finished), key=lambda one: one.name)
 
     def everything(self) -> list[PodRecord]:
         """Every pod known."""

@@ -42,6 +42,14 @@ class Selector:
 
     requirements: tuple[Requirement, ...]
 
+    @property
+    def pair(self) -> tuple[str, str] | None:
+        """A label and the one value that it must have, to look pods up by; None without one."""
+        for one in self.requirements:
+            if one.wanted and one.values is not None and len(one.values) == 1:
+                return one.key, next(iter(one.values))
+        return None
+
     def matches(self, labels: Mapping[str, str]) -> bool:
         """Whether a pod with these labels is selected."""
         return all(one.holds(labels) for one in self.requirements)

@@ -8,6 +8,9 @@ from cacheaware.kube import Kube, KubeError
 from cacheaware.names import Reasons
 from cacheaware.observe.selector import Selector, SelectorError, parse_selector
 
+Same = tuple[str, str, str, str]
+"""Namespace, group, kind and name: one object, whatever version names it."""
+
 
 class TargetError(Exception):
     """The target can't be read; `reason` is the condition's reason."""
@@ -32,7 +35,7 @@ class TargetRef:
         return self.api_version.rpartition("/")[0]
 
     @property
-    def same(self) -> tuple[str, str, str, str]:
+    def same(self) -> Same:
         """What identifies the object whatever version names it."""
         return (self.namespace, self.group, self.kind, self.name)
 
@@ -71,7 +74,7 @@ class Targets:
     def __init__(self, kube: Kube) -> None:
         self._kube = kube
         self._plurals: dict[tuple[str, str], str] = {}
-        self._rollouts: dict[tuple[str, str, str, str], Rollout] = {}
+        self._rollouts: dict[Same, Rollout] = {}
 
     async def read(self, ref: TargetRef) -> Target:
         """The target as it stands.
@@ -88,7 +91,7 @@ class Targets:
         rollout = await self._rollout(target)
         return replace(target, rollout=rollout.under_way, problem=rollout.problem)
 
-    def forget(self, refs: set[tuple[str, str, str, str]]) -> None:
+    def forget(self, refs: set[Same]) -> None:
         """Keep only what is known of these targets."""
         for gone in set(self._rollouts) - refs:
             del self._rollouts[gone]

@@ -129,11 +129,9 @@ def test_another_namespace_is_another_target():
     ids=["older", "younger", "same age"],
 )
 def test_of_two_in_scale_the_older_writes(first, second, loser):
-    found = registry(body(created=first), body(name="b", uid="u2", created=second))
-    target = scaler_record(body())
-    found.scalers["u2"] = type(target)(
-        **{**{f: getattr(found.scalers["u2"], f) for f in target.__slots__}, "ref": target.ref}
-    )
+    target = body()["spec"]["scaleTargetRef"]
+    second_one = body(name="b", uid="u2", created=second, scaleTargetRef=target)
+    found = registry(body(created=first), second_one)
     conflicts = {uid for uid in found.scalers if conflict(found.scalers[uid], found, "ops")}
     assert conflicts == {loser}
 

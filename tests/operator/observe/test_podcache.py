@@ -63,6 +63,19 @@ async def test_only_namespaces_with_scalers_are_read(api, cache):
     assert all("/namespaces/demo/" in c.path for c in api.calls)
 
 
+async def test_a_label_that_changes_moves_the_pod(api, cache):
+    await pod(api, "a")
+    cache.watch_only({"demo"})
+    await until(lambda: names(cache) == ["a"])
+    await api.edit(PODS, "demo", "a", {"metadata": {"labels": {"app": "other"}}})
+    await until(lambda: names(cache) == [])
+    other = parse_selector("app in (other)")
+    assert [record.name for record in cache.select("demo", other)] == ["a"]
+    assert [record.name for record in cache.select("demo", parse_selector("app"))] == ["a"]
+    await api.delete(PODS, "demo", "a")
+    await until(lambda: cache._watched["demo"][0]._labelled == {})
+
+
 async def test_finished_pods_are_not_selected(api, cache):
     body = await pod(api, "done")
     await api.edit(PODS, "demo", "done", {"status": {"phase": "Succeeded"}})

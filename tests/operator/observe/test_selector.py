@@ -37,3 +37,15 @@ def test_a_selector_matches_as_in_kubernetes(text, matches):
 def test_what_is_no_selector_is_refused(text):
     with pytest.raises(SelectorError):
         parse_selector(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "pair"),
+    [
+        ("app=llm", ("app", "llm")),
+        ("!x,tier in (gpu)", ("tier", "gpu")),
+        ("app!=llm,tier in (a,b),app", None),
+    ],
+)
+def test_a_label_with_one_value_is_what_pods_are_looked_up_by(text, pair):
+    assert parse_selector(text).pair == pair
