@@ -55,8 +55,6 @@ def structural(node: Schema, defs: dict[str, Schema], models: dict[str, type[Mod
         schema["description"] = " ".join(schema["description"].split())
     if schema.get("default", ...) is None or optional:
         schema.pop("default", None)
-    if "const" in schema:
-        schema["enum"] = [schema.pop("const")]
     if schema.get("type") == "integer":
         schema.setdefault("format", "int32")
     if "items" in schema:
