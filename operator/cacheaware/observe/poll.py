@@ -105,10 +105,14 @@ class Poller:
             connector = aiohttp.TCPConnector(
                 limit=0, limit_per_host=2, keepalive_timeout=IDLE_CONNECTION_SECONDS
             )
-            self._session = aiohttp.ClientSession(connector=connector, auto_decompress=False)
-        headers = {"Accept-Encoding": "identity"}
-        if bearer:
-            headers["Authorization"] = f"Bearer {bearer}"
+            self._session = aiohttp.ClientSession(
+                connector=connector,
+                auto_decompress=False,
+                cookie_jar=aiohttp.DummyCookieJar(),
+                headers={"Accept-Encoding": "identity"},
+                timeout=aiohttp.ClientTimeout(total=None),  # `fetch` has the one deadline
+            )
+        headers = {"Authorization": f"Bearer {bearer}"} if bearer else None
         return self._session.get(url, headers=headers, allow_redirects=False)
 
 
