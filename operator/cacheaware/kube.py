@@ -106,6 +106,7 @@ class Kube:
         self._gate = gate or Gate()
         self._on_error = on_error
         self._slots = asyncio.Semaphore(CALLS_AT_ONCE)
+        self._starting = asyncio.Lock()
         self._client: ApiClient | None = None
         self._read_at = 0.0
 
@@ -244,12 +245,13 @@ class Kube:
         return response
 
     async def _ready_client(self) -> ApiClient:
-        if self._client is None:
-            configuration = await self._load()
-            configuration.connection_pool_maxsize = 0
-            configuration.client_session_kwargs = {"trust_env": False}
-            self._client, self._read_at = ApiClient(configuration), self._clock()
-        elif self._clock() - self._read_at > TOKEN_SECONDS:
+        async with self._starting:
+            if self._client is None:
+                configuration = await self._load()
+                configuration.connection_pool_maxsize = 0
+                configuration.client_session_kwargs = {"trust_env": False}
+                self._client, self._read_at = ApiClient(configuration), self._clock()
+        if self._clock() - self._read_at > TOKEN_SECONDS:
             await self._read_token()
         return self._client
 

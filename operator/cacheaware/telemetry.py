@@ -5,7 +5,6 @@ import sys
 from collections.abc import Iterable
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
-from prometheus_client.registry import Collector
 from pythonjsonlogger.json import JsonFormatter
 
 from cacheaware.decide.decision import Decision
@@ -157,6 +156,3 @@ def set_up_logging(log_format: str, level: str) -> None:
     logging.basicConfig(level=level, handlers=[handler], force=True)
     for noisy in ("kopf.activities", "kopf._core.reactor.running", "aiohttp.access"):
         logging.getLogger(noisy).setLevel(max(logging.WARNING, logging.getLevelName(level)))
-
-
-__all__ = ["Collector", "Metrics", "set_up_logging"]

@@ -16,7 +16,7 @@ from cacheaware.cli.cluster import (
     with_cluster,
 )
 from cacheaware.cli.output import Format, OutputOption, cell, print_json, print_table
-from cacheaware.names import Conditions
+from cacheaware.names import Conditions, Reasons
 
 WELL = {
     Conditions.READY: "True",
@@ -79,11 +79,15 @@ def story(body: Mapping[str, Any]) -> dict[str, Any]:
         "terms": [term(one) for one in newest.get("terms") or ()],
         "limitedBy": list(newest.get("limitedBy") or ()),
         "victims": list(newest.get("victims") or ()),
-        "notWell": [
-            one for one in conditions if WELL.get(one["type"], one["status"]) != one["status"]
-        ],
+        "notWell": [one for one in conditions if unwell(one)],
         "decisions": decisions,
     }
+
+
+def unwell(condition: Mapping[str, Any]) -> bool:
+    """Whether a condition is news; that Advise does not write is none."""
+    well = WELL.get(condition["type"], condition["status"])
+    return condition["status"] != well and condition["reason"] != Reasons.ADVISED
 
 
 def term(one: Mapping[str, Any]) -> dict[str, Any]:

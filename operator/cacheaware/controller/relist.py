@@ -18,6 +18,8 @@ log = logging.getLogger(__name__)
 EVERY_SECONDS = 120.0
 FIRST_SECONDS = 5.0
 """Until the scalers were listed once."""
+HPA_KIND = "HorizontalPodAutoscaler"
+KEDA_KIND = "ScaledObject"
 SCALERS = (names.GROUP, names.VERSION, names.PLURAL)
 Record = Scaler | Foreign | None
 
@@ -86,10 +88,6 @@ class Relist:
             async for page in self._kube.pages(f"/apis/{group}/{version}{space}/{plural}"):
                 for body in page.get("items") or ():
                     yield body
-
-
-HPA_KIND = "HorizontalPodAutoscaler"
-KEDA_KIND = "ScaledObject"
 
 
 def _scaler(body: Any) -> Record:

@@ -84,15 +84,14 @@ class Rounds:
                         state.again = False
                         await self._round.do(scaler, state)
         except KubeError as error:
-            self._failed(scaler, error)
+            self._failed(scaler)
             if error.reason != "BackingOff":
                 log.warning("%s: %s; tried again next round", scaler, error)
-        except Exception as error:  # one scaler's fault must not stop the others
-            self._failed(scaler, error)
+        except Exception:  # one scaler's fault must not stop the others
+            self._failed(scaler)
             log.exception("%s: the round failed", scaler)
 
-    def _failed(self, scaler: Scaler, error: Exception) -> None:
-        del error
+    def _failed(self, scaler: Scaler) -> None:
         self._round.metrics.failed_rounds.labels(scaler.namespace, scaler.name).inc()
 
     def _drop_gone(self) -> None:

@@ -76,6 +76,13 @@ def test_only_what_is_not_well_is_listed():
     assert [one["type"] for one in story(body())["notWell"]] == ["MetricsAvailable"]
 
 
+def test_that_advise_does_not_write_is_no_news():
+    advised = {"type": "ScalingActive", "status": "False", "reason": "Advised"}
+    assert story(body(conditions=[advised]))["notWell"] == []
+    paused = {**advised, "reason": "Paused"}
+    assert story(body(conditions=[paused]))["notWell"] == [paused]
+
+
 @pytest.mark.parametrize(
     ("seconds", "said"),
     [(5, "5s"), (119, "119s"), (150, "2m"), (7300, "2h"), (200_000, "2d"), (-5, "0s")],
