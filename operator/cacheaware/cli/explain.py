@@ -87,7 +87,7 @@ def story(body: Mapping[str, Any]) -> dict[str, Any]:
 def unwell(condition: Mapping[str, Any]) -> bool:
     """Whether a condition is news; that Advise does not write is none."""
     well = WELL.get(condition["type"], condition["status"])
-    return condition["status"] != well and condition["reason"] != Reasons.ADVISED
+    return bool(condition["status"] != well and condition["reason"] != Reasons.ADVISED)
 
 
 def term(one: Mapping[str, Any]) -> dict[str, Any]:
