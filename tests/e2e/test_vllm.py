@@ -32,7 +32,7 @@ def start(fleet: Fleet, engine: Engine) -> None:
 
 
 def logged_tokens(log: str) -> int:
-    (found,) = re.findall(r"GPU KV cache size: ([\d,]+) tokens", log)
+    (found,) = re.findall(r"KV cache size: ([\d,]+) tokens", log)
     return int(found.replace(",", ""))
 
 
