@@ -40,7 +40,7 @@ async def generate(plan: LoadPlan) -> LoadResult:
     Raises:
         LostError: The model's name is not given and the server does not tell it.
     """
-    connector = aiohttp.TCPConnector(limit=0)
+    connector = aiohttp.TCPConnector(limit=0, force_close=not plan.keep_alive)
     timeout = aiohttp.ClientTimeout(total=plan.timeout_s)
     headers = {"Authorization": f"Bearer {plan.api_key}"} if plan.api_key else {}
     async with aiohttp.ClientSession(

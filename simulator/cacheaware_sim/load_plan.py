@@ -33,6 +33,8 @@ class LoadPlan:
     shared_tokens: int = 0
     """Tokens at the start of each prompt that are the same in all of them."""
     stream: bool = True
+    keep_alive: bool = False
+    """Reuse connections: kube-proxy then leaves them all with the pods that were there first."""
     timeout_s: float = 300.0
     max_in_flight: int = 1000
     """Above it an open loop sends nothing and counts the request as not sent."""

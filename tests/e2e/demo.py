@@ -4,7 +4,9 @@ Installs the chart, applies mock engines with sidecars and a CacheAwareScaler, p
 and shows what the caches hold, what was decided and why. About four minutes.
 """
 
+import argparse
 import json
+import re
 import subprocess
 import sys
 import time
@@ -14,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from rich.console import Console
 from tests.cluster import choice, images, programs
 from tests.cluster.errors import ClusterError
 from tests.e2e.real_cluster import RealCluster
@@ -26,10 +29,23 @@ NAMESPACE = "cacheaware-demo"
 LOAD_SECONDS = 60
 FRAME_SECONDS = 5.0
 CACHEAWARE = Path(sys.executable).with_name("cacheaware")
+CONSOLE = Console(record=True, width=132, highlight=False, markup=False, soft_wrap=True)
+FONT_FACES = re.compile(r"@font-face \{.*?\}", re.DOTALL)
 
 
 def main() -> int:
     """Run the demo; 1 where no cluster can be made or the story did not happen."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--svg", type=Path, help="save what is told as a picture")
+    picture = parser.parse_args().svg
+    code = demonstrate()
+    if picture:
+        record(picture)
+    return code
+
+
+def demonstrate() -> int:
+    """A cluster, the images, the story, and the cluster away again if it was made for this."""
     try:
         made = choice.choose()
         was_up = made.status()["up"]
@@ -74,12 +90,17 @@ def told(story: "Story") -> bool:
     fleet.kubectl("apply", "-f", "-", input=yaml.safe_dump_all(load()))
     acts.append(story.until(lambda: fleet.replicas() > 1, 45))
     tell("It has grown. The new pods start, warm up, and take their share.")
-    acts.append(story.until(lambda: fleet.ready() > 1, 60))
-    tell("The load ends; after the window, idle pods go one by one.")
+    acts.append(story.until(lambda: ended(fleet), LOAD_SECONDS + 30))
+    tell("The load has ended. After the window, idle pods go one by one.")
     acts.append(story.until(lambda: fleet.replicas() == 1, 150))
     tell("cacheaware explain mock")
-    print(story.cacheaware("explain", fleet.name))
+    say(story.cacheaware("explain", fleet.name))
     return all(acts)
+
+
+def ended(fleet: Fleet) -> bool:
+    """Whether the load is over."""
+    return bool(fleet.get("job", "mock-load")["status"].get("completionTime"))
 
 
 def load() -> list[dict[str, Any]]:
@@ -102,6 +123,7 @@ class Story:
     began: float = field(default_factory=time.monotonic)
     framed: float = 0.0
     seen: set[str] = field(default_factory=set)
+    shown: list[str] = field(default_factory=list)
 
     def until(self, done: Callable[[], bool], within: float) -> bool:
         """Show frames until `done`; whether it came true in time."""
@@ -114,7 +136,7 @@ class Story:
                 self.frame()
                 return True
             time.sleep(1.0)
-        print(f"  that did not happen within {within:g} s")
+        say(f"  that did not happen within {within:g} s")
         return False
 
     def decisions(self) -> None:
@@ -123,15 +145,17 @@ class Story:
             key = entry["time"] + entry["reason"]
             if key not in self.seen:
                 self.seen.add(key)
-                print(f"{self.clock()}  {entry['reason']}: {entry['message']}")
+                say(f"{self.clock()}  {entry['reason']}: {entry['message']}")
 
     def frame(self) -> None:
-        """Print the pods and what their caches hold."""
+        """Print the pods and what their caches hold, unless nothing has changed."""
         self.framed = time.monotonic()
-        for pod in json.loads(self.cacheaware("top", self.fleet.name, "-o", "json")):
-            numbers = f"running {shown(pod['running'])}, waiting {shown(pod['waiting'])}"
-            print(f"{self.clock()}    {pod['pod']}  {pod['phase'] or 'starting':9}"
-                  f" KV {bar(pod['usage']) or '?':18} {numbers}")  # fmt: skip
+        pods = json.loads(self.cacheaware("top", self.fleet.name, "-o", "json"))
+        lines = [pod_line(pod) for pod in pods]
+        if lines != self.shown:
+            self.shown = lines
+            for line in lines:
+                say(f"{self.clock()}    {line}")
 
     def clock(self) -> str:
         """Time since the start."""
@@ -148,14 +172,32 @@ class Story:
         return done.stdout or "[]"
 
 
-def shown(value: float | None) -> str:
+def pod_line(pod: dict[str, Any]) -> str:
+    """A pod, its phase and its KV bar."""
+    numbers = f"running {known(pod['running'])}, waiting {known(pod['waiting'])}"
+    phase = pod["phase"] or "starting"
+    return f"{pod['pod']}  {phase:9} KV {bar(pod['usage']) or '?':18} {numbers}"
+
+
+def known(value: float | None) -> str:
     """A number, or a question mark where it is unknown."""
     return "?" if value is None else f"{value:g}"
 
 
 def tell(line: str) -> None:
     """A heading of the story."""
-    print(f"\n== {line}", flush=True)
+    say(f"\n== {line}")
+
+
+def say(line: str) -> None:
+    """A line of the story."""
+    CONSOLE.print(line, style="bold" if line.startswith("\n==") else None)
+
+
+def record(path: Path) -> None:
+    """Save what was told as a picture."""
+    svg = CONSOLE.export_svg(title="make demo")
+    path.write_text(FONT_FACES.sub("", svg))
 
 
 if __name__ == "__main__":

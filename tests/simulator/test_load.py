@@ -76,6 +76,21 @@ async def test_a_whole_stream_is_ok_and_its_times_are_taken(serve):
     assert len(result.ttft_s) == len(result.tpot_s) == len(result.e2e_s) == 4
 
 
+@pytest.mark.parametrize(("keep_alive", "connections"), [(False, 4), (True, 1)])
+async def test_each_request_has_a_connection_of_its_own_unless_a_pool_is_wished_for(
+    serve, keep_alive, connections
+):
+    peers = set()
+
+    async def answer(request):
+        peers.add(request.transport.get_extra_info("peername"))
+        return await answers(*GOOD)(request)
+
+    await generate(plan(await serve(answer), concurrency=1, keep_alive=keep_alive))
+
+    assert len(peers) == connections
+
+
 @pytest.mark.parametrize(
     ("handler", "kind"),
     [
