@@ -17,7 +17,15 @@ COUNTERS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rates:
-    """Per-second rates and ratios between two samples; None where either does not tell."""
+    """Per-second rates and ratios between two samples; None where either does not tell.
+
+    Token counters grow while a request runs, the counter of requests only when it ends. So what
+    began, ran on and ended between the samples is counted by both gauges, `running` and `requests`:
+    a prompt counts where a request began (ended + more running), and its answer as far as it got,
+    half of it on average (ended + half of more running). 24 requests of 500 + 100 tokens that
+    began in the window, 1 of them ended, 1,250 tokens generated: 12,000 / (1 + 23) = 500 prompt
+    tokens and 1,250 / (1 + 11.5) = 100 generation tokens a request.
+    """
 
     prompt_tokens_per_s: float | None = None
     generation_tokens_per_s: float | None = None
@@ -52,12 +60,15 @@ def rates(before: EngineSample, after: EngineSample, seconds: float) -> Rates:
         return Rates()
     anew = restarted(before, after)
     grown = {name: _grown(before, after, name, anew=anew) for name in COUNTERS}
+    ended, more_running = grown["requests"], _more_running(before, after, anew=anew)
     return Rates(
         prompt_tokens_per_s=ratio(grown["prompt_tokens"], seconds),
         generation_tokens_per_s=ratio(grown["generation_tokens"], seconds),
         requests_per_s=ratio(grown["requests"], seconds),
-        prompt_tokens_per_request=ratio(grown["prompt_tokens"], grown["requests"]),
-        generation_tokens_per_request=ratio(grown["generation_tokens"], grown["requests"]),
+        prompt_tokens_per_request=_per_request(grown["prompt_tokens"], ended, more_running),
+        generation_tokens_per_request=_per_request(
+            grown["generation_tokens"], ended, more_running / 2
+        ),
         prefix_hit_ratio=_hit_ratio(grown, after),
         preemptions_per_s=ratio(grown["preemptions"], seconds),
     )
@@ -74,6 +85,18 @@ def _grown(before: EngineSample, after: EngineSample, name: str, *, anew: bool) 
     if new is None or anew:
         return new
     return None if old is None else new - old
+
+
+def _more_running(before: EngineSample, after: EngineSample, *, anew: bool) -> float:
+    """By how much more requests run now; 0 where that is unknown: what ended must do."""
+    old = 0.0 if anew else before.running
+    return 0.0 if old is None or after.running is None else after.running - old
+
+
+def _per_request(tokens: float | None, ended: float | None, in_flight: float) -> float | None:
+    """Tokens of one request; None where they are not of a whole one."""
+    requests = None if ended is None else ended + in_flight
+    return None if requests is None or requests < 1 else ratio(tokens, requests)
 
 
 def _hit_ratio(grown: dict[str, float | None], after: EngineSample) -> float | None:

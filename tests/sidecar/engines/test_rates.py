@@ -92,8 +92,93 @@ def test_more_hits_than_queries_is_no_ratio():
     assert rates(BEFORE, replace(AFTER, prefix_hits=9000), 10).prefix_hit_ratio is None
 
 
+IDLE = EngineSample(
+    engine="vllm", running=0, requests=100, prompt_tokens=50_000, generation_tokens=10_000
+)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "prompt", "generation"),
+    [
+        pytest.param(
+            IDLE,
+            {"running": 24, "requests": 101, "prompt_tokens": 62_500, "generation_tokens": 11_300},
+            500,
+            100,
+            id="a ramp-up: 25 began, 1 ended, 24 are half done",
+        ),
+        pytest.param(
+            replace(IDLE, running=24),
+            {"running": 24, "requests": 110, "prompt_tokens": 55_000, "generation_tokens": 11_000},
+            500,
+            100,
+            id="steady: as many began as ended",
+        ),
+        pytest.param(
+            replace(IDLE, running=24),
+            {"running": 0, "requests": 124, "generation_tokens": 11_200},
+            None,
+            100,
+            id="running empty: none began, 24 got their second half",
+        ),
+        pytest.param(
+            replace(IDLE, running=24),
+            {"running": 24, "generation_tokens": 11_200},
+            None,
+            None,
+            id="running on: none began, none ended",
+        ),
+        pytest.param(
+            replace(IDLE, running=24),
+            {"running": 12, "requests": 106, "generation_tokens": 11_200},
+            None,
+            None,
+            id="preempted: more stopped running than ended",
+        ),
+        pytest.param(
+            IDLE,
+            {"running": 1, "prompt_tokens": 50_500, "generation_tokens": 10_002},
+            500,
+            None,
+            id="one began: its answer is not a whole one",
+        ),
+        pytest.param(
+            replace(IDLE, running=None),
+            {"running": 24, "requests": 110, "prompt_tokens": 55_000, "generation_tokens": 11_000},
+            500,
+            100,
+            id="running was unknown: what ended counts",
+        ),
+        pytest.param(
+            IDLE,
+            {"running": None, "requests": 110, "prompt_tokens": 55_000},
+            500,
+            0,
+            id="running is unknown: what ended counts",
+        ),
+        pytest.param(
+            replace(IDLE, running=24),
+            {"running": 8, "requests": 4, "prompt_tokens": 6_000, "generation_tokens": 800},
+            500,
+            100,
+            id="a restart: all that runs began since",
+        ),
+    ],
+)
+def test_a_request_has_the_tokens_of_what_began_and_what_is_half_done(
+    before, after, prompt, generation
+):
+    result = rates(before, replace(before, **after), 60)
+    assert (result.prompt_tokens_per_request, result.generation_tokens_per_request) == (
+        prompt,
+        generation,
+    )
+
+
 COUNTS = st.none() | st.floats(0, 1e12)
-SAMPLES = st.builds(EngineSample, **dict.fromkeys(COUNTERS, COUNTS), started_at=COUNTS)
+SAMPLES = st.builds(
+    EngineSample, running=COUNTS, **dict.fromkeys(COUNTERS, COUNTS), started_at=COUNTS
+)
 
 
 @given(SAMPLES, SAMPLES, st.floats(allow_nan=True))
