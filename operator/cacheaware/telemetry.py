@@ -5,12 +5,17 @@ import sys
 from collections.abc import Iterable
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from pythonjsonlogger.core import RESERVED_ATTRS
 from pythonjsonlogger.json import JsonFormatter
 
 from cacheaware.decide.decision import Decision
 from cacheaware.decide.fleet import FleetView, Phase
 
 SCALER = ("namespace", "name")
+NOISY = ("kopf.activities", "kopf.objects", "kopf._core.reactor.running", "aiohttp.access")
+"""Loggers that tell each time that all went well."""
+ONLY_FOR_KOPF = ("k8s_skip", "settings")
+"""What kopf hangs on its records for its own formatters; settings can't be copied into JSON."""
 
 
 class Metrics:
@@ -150,9 +155,12 @@ def set_up_logging(log_format: str, level: str) -> None:
     """One line per record on stderr: plain text, or JSON for a log collector."""
     handler = logging.StreamHandler(sys.stderr)
     fields = "%(asctime)s %(levelname)s %(name)s %(message)s"
-    handler.setFormatter(
-        JsonFormatter(fields) if log_format == "json" else logging.Formatter(fields)
-    )
+    handler.setFormatter(json_lines(fields) if log_format == "json" else logging.Formatter(fields))
     logging.basicConfig(level=level, handlers=[handler], force=True)
-    for noisy in ("kopf.activities", "kopf._core.reactor.running", "aiohttp.access"):
+    for noisy in NOISY:
         logging.getLogger(noisy).setLevel(max(logging.WARNING, logging.getLevelName(level)))
+
+
+def json_lines(fields: str) -> JsonFormatter:
+    """JSON of the fields and of the object that kopf names; any value that JSON lacks as text."""
+    return JsonFormatter(fields, json_default=str, reserved_attrs=[*RESERVED_ATTRS, *ONLY_FOR_KOPF])

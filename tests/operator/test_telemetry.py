@@ -3,6 +3,7 @@
 import json
 import logging
 
+import kopf
 import pytest
 from prometheus_client import generate_latest
 
@@ -93,17 +94,35 @@ def test_errors_of_the_api_are_counted():
     assert value(metrics, "api_errors_total", method="GET", status="503") == 1
 
 
-@pytest.mark.parametrize("log_format", ["text", "json"])
-def test_a_log_record_is_one_line(log_format, capsys):
-    root = logging.getLogger()
-    handlers, level = root.handlers[:], root.level
-    try:
+@pytest.fixture
+def logged(capsys):
+    root, kopfs = logging.getLogger(), logging.getLogger("kopf.objects")
+    handlers, level, kopf_level = root.handlers[:], root.level, kopfs.level
+
+    def lines(log_format):
         set_up_logging(log_format, "INFO")
         logging.getLogger("cacheaware").info("hello %s", "you")
-    finally:
-        root.handlers[:] = handlers
-        root.setLevel(level)
-    (line,) = capsys.readouterr().err.splitlines()
-    assert "hello you" in line
-    if log_format == "json":
-        assert json.loads(line)["message"] == "hello you"
+        extra = {"settings": kopf.OperatorSettings(), "k8s_skip": False, "k8s_ref": {"name": "a"}}
+        kopfs.info("Handler 'scalers' succeeded.", extra=extra)
+        kopfs.error("oh", extra={**extra, "odd": object()})
+        return capsys.readouterr().err.splitlines()
+
+    yield lines
+    root.handlers[:] = handlers
+    root.setLevel(level)
+    kopfs.setLevel(kopf_level)
+
+
+@pytest.mark.parametrize("log_format", ["text", "json"])
+def test_a_log_record_is_one_line_and_that_a_handler_ran_is_none(log_format, logged):
+    ours, kopfs = logged(log_format)
+    assert "hello you" in ours
+    assert "oh" in kopfs
+
+
+def test_a_json_record_holds_what_kopf_hangs_on_it_as_far_as_json_can(logged):
+    ours, kopfs = map(json.loads, logged("json"))
+    assert ours["message"] == "hello you"
+    assert kopfs["k8s_ref"] == {"name": "a"}
+    assert "settings" not in kopfs
+    assert kopfs["odd"].startswith("<object")
