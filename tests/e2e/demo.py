@@ -86,7 +86,7 @@ def told(story: "Story") -> bool:
         fleet.kubectl("apply", "-f", "-", input=yaml.safe_dump_all(documents(path)))
     tell("The pod loads, then warms up with a long prompt; only then is it Ready.")
     acts = [story.until(lambda: fleet.ready() >= 1, 60)]
-    tell(f"Load for {LOAD_SECONDS} s: 24 clients that stream long answers.")
+    tell(f"Load for {LOAD_SECONDS} s: 24 clients. Each pod: KV in use, requests running + waiting.")
     fleet.kubectl("apply", "-f", "-", input=yaml.safe_dump_all(load()))
     acts.append(story.until(lambda: fleet.replicas() > 1, 45))
     tell("It has grown. The new pods start, warm up, and take their share.")
@@ -123,7 +123,7 @@ class Story:
     began: float = field(default_factory=time.monotonic)
     framed: float = 0.0
     seen: set[str] = field(default_factory=set)
-    shown: list[str] = field(default_factory=list)
+    shown: str = ""
 
     def until(self, done: Callable[[], bool], within: float) -> bool:
         """Show frames until `done`; whether it came true in time."""
@@ -151,11 +151,10 @@ class Story:
         """Print the pods and what their caches hold, unless nothing has changed."""
         self.framed = time.monotonic()
         pods = json.loads(self.cacheaware("top", self.fleet.name, "-o", "json"))
-        lines = [pod_line(pod) for pod in pods]
-        if lines != self.shown:
-            self.shown = lines
-            for line in lines:
-                say(f"{self.clock()}    {line}")
+        line = "  ".join(f"{short(pod):27}" for pod in pods)
+        if line != self.shown:
+            self.shown = line
+            say(f"{self.clock()}    {line.rstrip()}")
 
     def clock(self) -> str:
         """Time since the start."""
@@ -172,11 +171,12 @@ class Story:
         return done.stdout or "[]"
 
 
-def pod_line(pod: dict[str, Any]) -> str:
-    """A pod, its phase and its KV bar."""
-    numbers = f"running {known(pod['running'])}, waiting {known(pod['waiting'])}"
-    phase = pod["phase"] or "starting"
-    return f"{pod['pod']}  {phase:9} KV {bar(pod['usage']) or '?':18} {numbers}"
+def short(pod: dict[str, Any]) -> str:
+    """A pod in few characters: KV bar and running + waiting, or the phase if it doesn't serve."""
+    name = pod["pod"].rpartition("-")[2]
+    if pod["phase"] != "serving":
+        return f"{name} {pod['phase'] or 'starting'}"
+    return f"{name} {bar(pod['usage']) or '?'} {known(pod['running'])}+{known(pod['waiting'])}"
 
 
 def known(value: float | None) -> str:
