@@ -1,6 +1,7 @@
 """A fake engine on loopback, and the real sidecar process beside it."""
 
 import json
+import logging
 import os
 import signal
 import socket
@@ -179,6 +180,12 @@ def free_port() -> int:
         return int(sock.getsockname()[1])
 
 
+# No certificates are loaded and no connection outlives a process: asking is cheap and always new.
+CLIENT = httpx.Client(
+    trust_env=False, verify=False, limits=httpx.Limits(max_keepalive_connections=0)
+)
+
+
 class Sidecar:
     """The real process."""
 
@@ -214,7 +221,7 @@ class Sidecar:
         return self.process.wait(10)
 
     def get(self, path: str, timeout: float = 5.0) -> httpx.Response:
-        return httpx.get(f"http://127.0.0.1:{self.port}{path}", timeout=timeout, trust_env=False)
+        return CLIENT.get(f"http://127.0.0.1:{self.port}{path}", timeout=timeout)
 
     @property
     def phase(self) -> str:
@@ -252,3 +259,14 @@ def sidecar(engine: FakeEngine, tmp_path: Path) -> Iterator[Callable[..., Sideca
         if each.process and each.process.poll() is None:
             each.process.kill()
             each.process.wait(10)
+
+
+@pytest.fixture
+def own_logging() -> Iterator[None]:
+    """Logging that a test may set up: afterwards it is as it was."""
+    root, ours = logging.getLogger(), logging.getLogger("cacheaware_sidecar")
+    before = root.handlers[:], root.level, ours.level
+    yield
+    root.handlers[:] = before[0]
+    root.setLevel(before[1])
+    ours.setLevel(before[2])

@@ -13,6 +13,7 @@ import pytest
 
 from cacheaware_sidecar import __main__ as program
 from cacheaware_sidecar import app as app_module
+from cacheaware_sidecar import wait
 from cacheaware_sidecar.app import STUCK_S, App
 from cacheaware_sidecar.http_server import Request
 from cacheaware_sidecar.settings import Settings
@@ -143,16 +144,6 @@ async def test_a_sidecar_that_was_restarted_goes_on_where_it_was(settings, caplo
 
 
 @pytest.fixture
-def quiet_logging():
-    root, ours = logging.getLogger(), logging.getLogger("cacheaware_sidecar")
-    before = root.handlers[:], root.level, ours.level
-    yield
-    root.handlers[:] = before[0]
-    root.setLevel(before[1])
-    ours.setLevel(before[2])
-
-
-@pytest.fixture
 def environment(monkeypatch, settings):
     given = {
         "ENGINE_URL": settings.engine_url,
@@ -165,7 +156,7 @@ def environment(monkeypatch, settings):
 
 
 def test_the_program_runs_until_sigterm_and_warns_of_misspelt_settings(
-    environment, quiet_logging, capsys
+    environment, own_logging, capsys
 ):
     environment.setenv("CACHEAWARE_PROT", "1")
     timer = threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGTERM))
@@ -179,16 +170,16 @@ def test_the_program_runs_until_sigterm_and_warns_of_misspelt_settings(
     ("name", "value"),
     [("PORT", "x"), ("SHARED_DIR", "/proc/nothing"), ("CA_FILE", "/nothing")],
 )
-def test_what_can_not_work_is_one_line_and_code_two(
-    environment, quiet_logging, capsys, name, value
-):
+def test_what_can_not_work_is_one_line_and_code_two(environment, own_logging, capsys, name, value):
     environment.setenv(f"CACHEAWARE_{name}", value)
 
     assert program.main(["run"]) == 2
-    assert f"CACHEAWARE_{name}: '{value}'" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert f"CACHEAWARE_{name}: '{value}'" in said
+    assert said.count("\n") == 1
 
 
-def test_a_port_that_is_taken_ends_it(environment, quiet_logging, capsys, settings):
+def test_a_port_that_is_taken_ends_it(environment, own_logging, capsys, settings):
     with app_module.listen(settings.port):
         assert program.main(["run"]) == 1
 
@@ -196,6 +187,7 @@ def test_a_port_that_is_taken_ends_it(environment, quiet_logging, capsys, settin
 
 
 def test_the_drain_command_is_the_hook(environment, capsys, engine):
+    environment.setattr(wait, "POLL_S", 0.05)
     engine.stop()
 
     assert program.main(["drain"]) == 0

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-SECONDS = 10.0
+SECONDS = 6.0
 
 
 def page_of_650_lines():

@@ -1,23 +1,11 @@
 import json
 import logging
 
-import pytest
-
 from cacheaware_sidecar import logs
 from cacheaware_sidecar.problems import FORGET_S, ProblemLog
 
 
-@pytest.fixture
-def fresh_logging():
-    root, ours = logging.getLogger(), logging.getLogger("cacheaware_sidecar")
-    before = root.handlers[:], root.level, ours.level
-    yield
-    root.handlers[:] = before[0]
-    root.setLevel(before[1])
-    ours.setLevel(before[2])
-
-
-def test_text_lines_have_time_level_and_message(fresh_logging, capsys):
+def test_text_lines_have_time_level_and_message(own_logging, capsys):
     logs.set_up("text")
     logging.getLogger("cacheaware_sidecar.x").info("a %s", "b")
 
@@ -26,7 +14,7 @@ def test_text_lines_have_time_level_and_message(fresh_logging, capsys):
     assert time.endswith("Z")
 
 
-def test_json_lines_carry_the_traceback_of_an_error(fresh_logging, capsys):
+def test_json_lines_carry_the_traceback_of_an_error(own_logging, capsys):
     logs.set_up("json")
     try:
         int("oops")
@@ -38,7 +26,7 @@ def test_json_lines_carry_the_traceback_of_an_error(fresh_logging, capsys):
     assert "ValueError: invalid literal" in line["exception"]
 
 
-def test_libraries_say_only_what_is_wrong(fresh_logging, capsys):
+def test_libraries_say_only_what_is_wrong(own_logging, capsys):
     logs.set_up("text")
     logging.getLogger("httpx").info("HTTP Request: GET /metrics")
     logging.getLogger("httpx").warning("odd")

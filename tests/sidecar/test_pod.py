@@ -1,6 +1,7 @@
 from dataclasses import replace
 
 import pytest
+from tests.sidecar.kv.configs import LLAMA_31_8B
 
 from cacheaware_sidecar.engines import EngineSample, scan
 from cacheaware_sidecar.lifecycle import (
@@ -28,14 +29,6 @@ SAMPLE = EngineSample(
     prompt_tokens=0.0,
     started_at=100.0,
 )
-LLAMA = {
-    "model_type": "llama",
-    "num_hidden_layers": 32,
-    "hidden_size": 4096,
-    "num_attention_heads": 32,
-    "num_key_value_heads": 8,
-    "torch_dtype": "bfloat16",
-}
 
 
 @pytest.fixture
@@ -230,19 +223,19 @@ def test_the_status_of_a_warmup(new_pod):
 
 def test_bytes_follow_the_block_size_and_dtype_that_the_engine_tells(new_pod):
     pod = new_pod(tensor_parallel=2)
-    pod.geometries.config = LLAMA
+    pod.geometries.config = LLAMA_31_8B
     pod.scraped(SAMPLE, 1.0)
     assert pod.pod_state(1.0).kv.page_bytes == 32768
     pod.scraped(replace(SAMPLE, block_size=32, kv_dtype="fp8"), 2.0)
     assert pod.pod_state(2.0).kv.page_bytes == 32768
     assert pod.pod_state(2.0).kv.capacity_bytes == 100 * 32 * 65536
-    pod.geometries.config = {**LLAMA, "num_hidden_layers": 16}
+    pod.geometries.config = {**LLAMA_31_8B, "num_hidden_layers": 16}
     assert pod.pod_state(2.0).kv.capacity_bytes == 100 * 32 * 32768
 
 
 def test_a_set_dtype_overrides_what_the_engine_tells(new_pod):
     pod = new_pod(kv_cache_dtype="fp8")
-    pod.geometries.config = LLAMA
+    pod.geometries.config = LLAMA_31_8B
     pod.scraped(SAMPLE, 1.0)
 
     assert pod.pod_state(1.0).kv.page_bytes == 32768
@@ -251,8 +244,8 @@ def test_a_set_dtype_overrides_what_the_engine_tells(new_pod):
 @pytest.mark.parametrize(
     ("config", "words"),
     [
-        ({**LLAMA, "num_hidden_layers": -1}, "num_hidden_layers is -1"),
-        ({**LLAMA, "model_type": "deepseek_v4"}, "deepseek_v4"),
+        ({**LLAMA_31_8B, "num_hidden_layers": -1}, "num_hidden_layers is -1"),
+        ({**LLAMA_31_8B, "model_type": "deepseek_v4"}, "deepseek_v4"),
     ],
     ids=["absurd", "unknown"],
 )
@@ -268,7 +261,7 @@ def test_a_configuration_without_bytes_is_a_problem_and_nothing_more(new_pod, co
 
 def test_parallel_sizes_that_contradict_each_other_are_a_problem(new_pod):
     pod = new_pod(tensor_parallel=4, decode_context_parallel=3)
-    pod.geometries.config = LLAMA
+    pod.geometries.config = LLAMA_31_8B
     pod.scraped(SAMPLE, 1.0)
 
     assert pod.pod_state(1.0).kv.page_bytes is None

@@ -7,6 +7,7 @@ from dataclasses import fields, replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.sidecar.kv.configs import LLAMA_31_8B
 
 from cacheaware_sidecar.engines import EngineSample
 from cacheaware_sidecar.kv import Geometry, Parallel, geometry
@@ -292,15 +293,6 @@ def test_buckets_of_a_wrong_type_are_an_error(buckets):
         histogram(buckets=buckets)
 
 
-LLAMA = {
-    "model_type": "llama",
-    "num_hidden_layers": 32,
-    "hidden_size": 4096,
-    "num_attention_heads": 32,
-    "num_key_value_heads": 8,
-    "torch_dtype": "bfloat16",
-}
-"""Llama-3.1-8B: 65,536 bytes a page, 2,097,152 a block of 16 tokens, 131,072 a token."""
 SAMPLE = EngineSample(
     engine="vllm",
     usage=0.25,
@@ -313,7 +305,8 @@ SAMPLE = EngineSample(
 
 
 def llama(tensor=1, pipeline=1, block_size=16):
-    return geometry(LLAMA, Parallel(tensor, pipeline), "auto", block_size)
+    """65,536 bytes a page, 2,097,152 a block of 16 tokens, 131,072 a token."""
+    return geometry(LLAMA_31_8B, Parallel(tensor, pipeline), "auto", block_size)
 
 
 def test_bytes_are_blocks_times_bytes_per_block():
