@@ -22,12 +22,15 @@ from kubernetes.aio.config.config_exception import ConfigException
 from cacheaware import names
 from cacheaware.backoff import Gate
 
+BACKING_OFF = "BackingOff"
 JSON = "application/json"
 MERGE_PATCH = "application/merge-patch+json"
 TOKEN_SECONDS = 60.0
 """The service account's token is read again this often, and at once on a 401."""
 CALLS_AT_ONCE = 32
 CALL_SECONDS = 10.0
+WRITE_SECONDS = 4.0
+"""A write that began while the Lease was held has ended before another may take the Lease."""
 LIST_SECONDS = 30.0
 PAGE = 250
 """Objects per page of a list: a page is parsed at one go, so it must stay small."""
@@ -43,7 +46,7 @@ class KubeError(Exception):
 
     `status` is the HTTP status, 0 where the server was not reached; `reason` the API's word for it
     (NotFound, Conflict, Expired, ...), or Unreachable, or BackingOff for a call that was not made
-    because the same one failed a moment ago.
+    because the same one failed a moment ago, or LeaseNotHeld for a write that is another's to make.
     """
 
     def __init__(
@@ -62,10 +65,21 @@ class Ask:
 
     method: str
     path: str
-    body: Mapping[str, Any] | None
-    query: Mapping[str, Any] | None
-    content_type: str
-    limit: aiohttp.ClientTimeout
+    body: Mapping[str, Any] | None = None
+    query: Mapping[str, Any] | None = None
+    seconds: float | None = None
+    """For the whole answer; None for a stream."""
+    idle_seconds: float | None = None
+    """A stream may be silent for so long."""
+    fenced: bool = False
+    """A write that only the holder of the Lease may send."""
+
+    @property
+    def limit(self) -> aiohttp.ClientTimeout:
+        """How long to wait for what."""
+        return aiohttp.ClientTimeout(
+            total=self.seconds, sock_connect=CALL_SECONDS, sock_read=self.idle_seconds
+        )
 
 
 def in_cluster() -> bool:
@@ -91,7 +105,14 @@ async def load_credentials(context: str | None = None) -> Configuration:
 
 
 class Kube:
-    """Calls to one API server."""
+    """Calls to one API server; each raises KubeError.
+
+    Args:
+        load: gives the credentials.
+        gate: tells which calls failed a moment ago and must wait.
+        clock: monotonic seconds.
+        on_error: told of each failure, by method and status.
+    """
 
     def __init__(
         self,
@@ -109,6 +130,8 @@ class Kube:
         self._starting = asyncio.Lock()
         self._client: ApiClient | None = None
         self._read_at = 0.0
+        self.may_write: Callable[[], bool] = lambda: True
+        """Asked at the last moment before each write but the Lease's own."""
 
     async def credentials(self) -> Configuration:
         """Fresh credentials, for kopf's login."""
@@ -120,52 +143,48 @@ class Kube:
             await self._client.close()
             self._client = None
 
-    async def get(self, path: str, query: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    async def get(
+        self,
+        path: str,
+        query: Mapping[str, Any] | None = None,
+        *,
+        seconds: float = CALL_SECONDS,
+    ) -> dict[str, Any]:
         """The object at a path."""
-        return await self.call("GET", path, query=query)
+        return await self._call(Ask("GET", path, query=query, seconds=seconds))
 
-    async def create(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
+    async def create(
+        self, path: str, body: Mapping[str, Any], *, fenced: bool = True
+    ) -> dict[str, Any]:
         """Create an object in a collection."""
-        return await self.call("POST", path, body)
+        return await self._call(Ask("POST", path, body, seconds=WRITE_SECONDS, fenced=fenced))
 
-    async def patch(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
+    async def patch(
+        self, path: str, body: Mapping[str, Any], *, fenced: bool = True
+    ) -> dict[str, Any]:
         """Merge-patch an object; a resourceVersion in the body makes it conditional (409)."""
-        return await self.call("PATCH", path, body, content_type=MERGE_PATCH)
+        return await self._call(Ask("PATCH", path, body, seconds=WRITE_SECONDS, fenced=fenced))
 
     async def pages(self, path: str, query: Mapping[str, Any] | None = None) -> AsyncIterator[Any]:
         """The pages of a list, each a List object as the API gives it."""
         token = ""
         while True:
             asked = {**(query or {}), "limit": PAGE, **({"continue": token} if token else {})}
-            page = await self.call("GET", path, query=asked, seconds=LIST_SECONDS)
+            page = await self.get(path, asked, seconds=LIST_SECONDS)
             yield page
             token = (page.get("metadata") or {}).get("continue") or ""
             if not token:
                 return
 
-    async def call(
-        self,
-        method: str,
-        path: str,
-        body: Mapping[str, Any] | None = None,
-        *,
-        query: Mapping[str, Any] | None = None,
-        content_type: str = JSON,
-        seconds: float = CALL_SECONDS,
-    ) -> dict[str, Any]:
-        """One request with a JSON answer; a 401 reads the token again and asks once more.
-
-        Raises:
-            KubeError: the API refused, was not reached, or is being left alone after a failure.
-        """
-        key = f"{method} {path}"
+    async def _call(self, ask: Ask) -> dict[str, Any]:
+        """One request with a JSON answer; a 401 reads the token again and asks once more."""
+        key = f"{ask.method} {ask.path}"
         self._check_gate(key)
-        ask = Ask(method, path, body, query, content_type, aiohttp.ClientTimeout(total=seconds))
         try:
             async with self._slots:
                 result = await self._with_fresh_token(lambda: self._answer(ask))
         except KubeError as error:
-            self._on_error(method, error.status)
+            self._on_error(ask.method, error.status)
             self._gate.failed(key, error.status, error.retry_after, self._clock())
             raise
         self._gate.passed(key)
@@ -176,7 +195,7 @@ class Kube:
             message = (
                 f"not asked again for {closed.seconds:.0f} s after {closed.status or 'no'} answer"
             )
-            raise KubeError(closed.status, "BackingOff", message, closed.seconds)
+            raise KubeError(closed.status, BACKING_OFF, message, closed.seconds)
 
     async def watch(
         self, path: str, query: Mapping[str, Any], *, idle_seconds: float
@@ -188,9 +207,8 @@ class Kube:
                 within `idle_seconds` although bookmarks were asked for (status 0, Silent).
         """
         asked = {**query, "watch": "true", "allowWatchBookmarks": "true"}
-        limit = aiohttp.ClientTimeout(total=None, sock_connect=10.0, sock_read=idle_seconds)
+        ask = Ask("GET", path, query=asked, idle_seconds=idle_seconds)
         try:
-            ask = Ask("GET", path, None, asked, JSON, limit)
             response = await self._with_fresh_token(lambda: self._send(ask))
             async with response:
                 async for line in lines(response.content):
@@ -225,10 +243,12 @@ class Kube:
         url = address(client.configuration.host, ask)
         headers = {
             "Accept": JSON,
-            "Content-Type": ask.content_type,
+            "Content-Type": MERGE_PATCH if ask.method == "PATCH" else JSON,
             "User-Agent": names.FIELD_MANAGER,
             **await authorization(client.configuration),
         }
+        if ask.fenced and not self.may_write():
+            raise KubeError(409, "LeaseNotHeld", "another operator may be writing")
         try:
             answer = await client.call_api(
                 ask.method,

@@ -68,7 +68,7 @@ class Metrics:
             registry=self.registry,
         )
         self._reasons: dict[tuple[str, str], str] = {}
-        self._by_scaler: list[Gauge | Counter] = [
+        self._by_scaler: list[Gauge] = [
             self.desired, self.current, self.serving, self.starting, self.unknown, self.usage,
             self.used, self.capacity, self.pending, self.running,
         ]  # fmt: skip
@@ -116,23 +116,27 @@ class Metrics:
         self._reasons[key] = reason
         self.reason.labels(*key, reason).set(1)
 
-    def forget(self, namespace: str, name: str) -> None:
-        """Remove a scaler's series."""
+    def undecided(self, namespace: str, name: str) -> None:
+        """Nothing is known of a scaler's target now: the numbers of before are not shown on."""
         for gauge in self._by_scaler:
             show(gauge, (namespace, name), None)
         if (reason := self._reasons.pop((namespace, name), None)) is not None:
             self.reason.remove(namespace, name, reason)
+
+    def forget(self, namespace: str, name: str) -> None:
+        """Remove a scaler's series."""
+        self.undecided(namespace, name)
         match = {"namespace": namespace, "name": name}
         for counter in (self.scaled, self.scrape_errors, self.wrong_victims, self.failed_rounds):
             counter.remove_by_labels(match)
 
 
-def show(gauge: Gauge | Counter, key: tuple[str, str], value: float | None) -> None:
+def show(gauge: Gauge, key: tuple[str, str], value: float | None) -> None:
     """Set a gauge, or remove its series where the value is not known."""
-    if value is not None and isinstance(gauge, Gauge):
+    if value is None:
+        gauge.remove_by_labels(dict(zip(SCALER, key, strict=True)))
+    else:
         gauge.labels(*key).set(value)
-        return
-    gauge.remove_by_labels(dict(zip(SCALER, key, strict=True)))
 
 
 def total(values: Iterable[float | None]) -> float | None:

@@ -8,8 +8,9 @@ import pytest
 from tests.operator.conftest import loader
 from tests.operator.fake_api import Fault
 
+from cacheaware.act.lease import DEADLINE_SECONDS, DURATION_SECONDS
 from cacheaware.backoff import Gate
-from cacheaware.kube import Kube, KubeError, load_credentials
+from cacheaware.kube import WRITE_SECONDS, Kube, KubeError, load_credentials
 
 PODS = ("", "v1", "pods")
 PATH = "/api/v1/namespaces/demo/pods"
@@ -73,7 +74,7 @@ async def test_an_answer_that_is_no_json_is_told(api, kube):
 async def test_a_call_has_a_timeout(api, kube):
     api.faults.append(Fault(lambda *_: True, hang=True))
     with pytest.raises(KubeError, match="Unreachable: Timeout"):
-        await kube.call("GET", "/version", seconds=0.1)
+        await kube.get("/version", seconds=0.1)
 
 
 async def test_a_429_is_asked_again_after_retry_after_and_not_before(api, case):
@@ -101,6 +102,35 @@ async def test_a_429_is_asked_again_after_retry_after_and_not_before(api, case):
             break
     await kube.close()
     assert sent_at == [0, 5, 10, 15, 23]
+
+
+async def test_without_the_lease_no_write_is_sent_and_none_is_held_against_the_server(api, kube):
+    await pods(api, 1)
+    kube.may_write = lambda: False
+    for write in (kube.patch(f"{PATH}/p000", {}), kube.create(PATH, {"metadata": {"name": "x"}})):
+        with pytest.raises(KubeError, match="409 LeaseNotHeld"):
+            await write
+    assert [call for call in api.calls if call.method != "GET"] == []
+    assert await kube.get(f"{PATH}/p000")
+    await kube.patch(f"{PATH}/p000", {}, fenced=False)
+    kube.may_write = lambda: True
+    await kube.patch(f"{PATH}/p000", {})
+
+
+async def test_the_lease_is_asked_at_the_last_moment(api):
+    """A write that waited for its turn, or for a new token, is sent by the holder alone."""
+    asked = []
+    kube = Kube(loader(api))
+    kube.may_write = lambda: asked.append(True) or len(asked) < 2
+    await pods(api, 1)
+    api.tokens = {"another"}
+    with pytest.raises(KubeError, match="409 LeaseNotHeld"):
+        await closing(kube, kube.patch(f"{PATH}/p000", {}))
+    assert len([call for call in api.calls if call.method == "PATCH"]) == 1
+
+
+def test_a_write_that_was_begun_in_time_ends_before_another_may_take_the_lease():
+    assert DEADLINE_SECONDS + WRITE_SECONDS < DURATION_SECONDS
 
 
 async def test_errors_are_counted(api):

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cacheaware.decide.decision import Decision
-from cacheaware.decide.fleet import FleetView, Phase, Unknown
+from cacheaware.decide.fleet import FleetView, Phase, PodView, Unknown
 from cacheaware.names import Conditions, Reasons
 
 TRUE = "True"
@@ -89,7 +89,7 @@ def all_unknown(found: Situation) -> bool:
     return bool(serving) and all(pod.load is None for pod in serving)
 
 
-def serving_pods(fleet: FleetView | None) -> list[Any]:
+def serving_pods(fleet: FleetView | None) -> list[PodView]:
     """The pods whose load counts."""
     pods = fleet.pods if fleet else ()
     return [pod for pod in pods if pod.phase is Phase.SERVING and not pod.terminating]

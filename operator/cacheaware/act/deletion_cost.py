@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from cacheaware import names
-from cacheaware.kube import Kube, KubeError
+from cacheaware.kube import BACKING_OFF, Kube, KubeError
 from cacheaware.pods import PodRecord
 
 log = logging.getLogger(__name__)
@@ -45,18 +45,26 @@ def restored(record: PodRecord) -> dict[str, Any]:
     }
 
 
+def mark_of(record: PodRecord) -> dict[str, Any]:
+    """What stands in the mark beside a cost of ours; empty where it can't be read."""
+    try:
+        mark = json.loads(record.deletion_cost_by or "{}")
+    except ValueError:
+        return {}
+    return mark if isinstance(mark, dict) else {}
+
+
 def kept_cost(record: PodRecord) -> int | None:
     """The foreign cost that our mark remembers; None where there was none."""
-    try:
-        before = json.loads(record.deletion_cost_by or "{}").get("was")
-    except (ValueError, AttributeError):
-        return None
+    before = mark_of(record).get("was")
     return before if isinstance(before, int) else None
 
 
-def ours(record: PodRecord) -> bool:
-    """Whether the pod carries a cost of ours that can still be taken back."""
-    return record.deletion_cost_by is not None and not record.terminating
+def marked_by(record: PodRecord) -> str | None:
+    """The uid of the scaler that chose this pod; None where none did, or the pod is going."""
+    if record.deletion_cost_by is None or record.terminating:
+        return None
+    return str(mark_of(record).get("by", ""))
 
 
 async def mark_victims(kube: Kube, victims: Sequence[PodRecord], owner: str) -> None:
@@ -71,19 +79,14 @@ async def mark_victims(kube: Kube, victims: Sequence[PodRecord], owner: str) -> 
         await kube.patch(pod_path(record), marked(record, rank, owner))
 
 
-async def sweep(kube: Kube, records: Iterable[PodRecord]) -> int:
-    """Take back our costs from these pods; returns how many carried one."""
-    swept = 0
+async def sweep(kube: Kube, records: Iterable[PodRecord]) -> None:
+    """Take our costs back from these pods, as far as that can be done now."""
     for record in records:
-        if not ours(record):
-            continue
-        swept += 1
         try:
             await kube.patch(pod_path(record), restored(record))
         except KubeError as error:
-            if error.status != 404:
+            if error.status != 404 and error.reason != BACKING_OFF:
                 log.warning("pod %s keeps a deletion cost of ours: %s", record.name, error)
-    return swept
 
 
 def pod_path(record: PodRecord) -> str:

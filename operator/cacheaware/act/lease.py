@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 DURATION_SECONDS = 15
 RENEW_SECONDS = 3.0
 DEADLINE_SECONDS = 10.0
-"""Not renewed for this long, we stop writing: well before another may take over."""
+"""Not renewed for this long, we begin no write; the last ends before another takes over."""
 
 
 class LeaseLostError(Exception):
@@ -45,13 +45,12 @@ class Lease:
         self._held_until: float | None = None
         self._version = ""
         self._seen: tuple[str, float] = ("", 0.0)
-        self._transitions = 0
 
     def held(self) -> bool:
         """Whether we may write at this moment."""
         return self._held_until is not None and self._clock() < self._held_until
 
-    async def run(self, acquired: Callable[[], None] = lambda: None) -> None:
+    async def run(self) -> None:
         """Acquire and keep the Lease until cancelled.
 
         Raises:
@@ -60,7 +59,6 @@ class Lease:
         while not await self.try_once():  # noqa: ASYNC110 - it polls the API, not a flag of ours
             await asyncio.sleep(RENEW_SECONDS)
         log.info("holding the Lease as %s", self.identity)
-        acquired()
         while True:
             await asyncio.sleep(RENEW_SECONDS)
             if not await self.try_once() and not self.held():
@@ -86,7 +84,7 @@ class Lease:
         self._held_until = None
         body = {"metadata": {"resourceVersion": self._version}, "spec": {"holderIdentity": ""}}
         try:
-            await self._kube.patch(self._path, body)
+            await self._kube.patch(self._path, body, fenced=False)
         except KubeError as error:
             log.warning("the Lease was not released: %s", error)
 
@@ -116,11 +114,11 @@ class Lease:
         try:
             if lease is None:
                 body["metadata"] = {"name": names.LEASE}
-                written = await self._kube.create(self._collection, body)
+                written = await self._kube.create(self._collection, body, fenced=False)
             else:
                 version = lease["metadata"]["resourceVersion"]
                 body["metadata"] = {"resourceVersion": version}
-                written = await self._kube.patch(self._path, body)
+                written = await self._kube.patch(self._path, body, fenced=False)
         except KubeError as error:
             if error.status == 409:
                 return False

@@ -57,7 +57,8 @@ class StatusWriter:
         now = timestamp()
         memory.decisions = with_decision(memory.decisions, found.decision, now)
         status = status_body(found, generation, memory, now)
-        answer = await self._kube.patch(f"{path(subject)}/status", {"status": status})
+        body = {"metadata": {"uid": subject.uid}, "status": status}  # refused on a namesake
+        answer = await self._kube.patch(f"{path(subject)}/status", body)
         memory.conditions = status["conditions"]
         memory.urgent, memory.minor, memory.written_at = urgent, minor, self._clock()
         return dropped(status, answer.get("status") or {})
@@ -85,15 +86,16 @@ def signature(
 ) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
     """What is written at once when it changes, and what may wait a little."""
     decision = found.decision
+    parts = conditions(found)
     urgent = (
         generation,
         last_scale_time,
         (decision.desired, decision.current) if decision else None,
-        tuple((one.type, one.status) for one in conditions(found)),
+        tuple((one.type, one.status) for one in parts),
     )
     minor = (
         (decision.reason, decision.serving, decision.starting) if decision else None,
-        tuple((one.type, one.reason) for one in conditions(found)),
+        tuple((one.type, one.reason) for one in parts),
     )
     return urgent, minor
 

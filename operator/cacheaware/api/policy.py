@@ -1,7 +1,7 @@
 """CacheAwareScaler -> Policy: from what a user wrote to the plain numbers of a decision."""
 
 from cacheaware.api.models import CacheAwareScaler
-from cacheaware.api.spec import ScalingRules
+from cacheaware.api.spec import Fallback, ScalingRules
 from cacheaware.decide.policy import PRUNED, Policy, RatePolicy, Rules
 
 
@@ -20,6 +20,7 @@ def policy_of(scaler: CacheAwareScaler) -> Policy:
         scale_down=rules_of(spec.behavior.scale_down),
         fallback_after_seconds=spec.fallback.after_seconds if spec.fallback else None,
         fallback_replicas=spec.fallback.replicas if spec.fallback else None,
+        keep_stale_seconds=(spec.fallback or Fallback(replicas=1)).after_seconds,
         drain_share_percent=spec.drain.share_percent,
         drain_deadline_seconds=spec.drain.deadline_seconds,
     )

@@ -76,6 +76,7 @@ def assemble(settings: Settings, load: Load = load_credentials) -> Operator:
     pods = PodCache(kube)
     poller = Poller(concurrency=settings.scrape_concurrency, deadline_s=settings.scrape_seconds)
     lease = Lease(kube, settings.lease_namespace, f"{settings.pod_name}_{uuid.uuid4().hex[:8]}")
+    kube.may_write = lease.held
     seconds = settings.round_seconds
     round_ = Round(
         kube=kube,

@@ -9,7 +9,7 @@ from cacheaware.act.events import NORMAL, WARNING, Events, Subject
 from cacheaware.act.status import StatusMemory, StatusWriter
 from cacheaware.act.verify import Shrink, outcome
 from cacheaware.decide.decision import Decision
-from cacheaware.kube import KubeError
+from cacheaware.kube import BACKING_OFF, KubeError
 from cacheaware.names import Conditions, Reasons
 from cacheaware.pods import PodRecord
 from cacheaware.telemetry import Metrics
@@ -69,7 +69,7 @@ class Reporter:
         try:
             dropped = await self._status.write(subject, generation, found, status)
         except KubeError as error:
-            if error.reason != "BackingOff":
+            if error.reason != BACKING_OFF:
                 log.warning("status of %s/%s: %s", subject.namespace, subject.name, error)
             return
         if dropped and dropped != memory.dropped:

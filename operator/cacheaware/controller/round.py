@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from cacheaware.act.conditions import Fault, Situation
-from cacheaware.act.deletion_cost import mark_victims, ours, sweep
+from cacheaware.act.deletion_cost import mark_victims, marked_by, sweep
 from cacheaware.act.events import Subject, timestamp
 from cacheaware.act.lease import Lease
 from cacheaware.act.scale import write_replicas
@@ -18,7 +18,8 @@ from cacheaware.controller.report import Reporter, ReportMemory
 from cacheaware.decide import Memory, decide
 from cacheaware.decide.decision import Decision
 from cacheaware.decide.fleet import FleetView
-from cacheaware.kube import Kube, KubeError
+from cacheaware.decide.victims import BY_COST
+from cacheaware.kube import BACKING_OFF, Kube, KubeError
 from cacheaware.names import Reasons
 from cacheaware.observe.memory import PodMemory
 from cacheaware.observe.observer import Observer, Seen, fleet_view
@@ -29,8 +30,8 @@ from cacheaware.telemetry import Metrics
 
 log = logging.getLogger(__name__)
 
-COSTED = frozenset({"Deployment", "ReplicaSet"})
-"""Where the deletion cost counts; a StatefulSet gives up its highest ordinal."""
+OVERTAKEN = frozenset({404, 409})
+"""What was read is no longer so: the target changed, or a victim has gone by itself."""
 
 
 @dataclass(slots=True)
@@ -43,7 +44,7 @@ class ScalerState:
     shrink: Shrink | None = None
     write_fault: Fault | None = None
     again: bool = False
-    """Another write came between: the round is to be done anew at once."""
+    """Something came between: the round is to be done anew at once."""
     status: StatusMemory = field(default_factory=StatusMemory)
     report: ReportMemory = field(default_factory=ReportMemory)
 
@@ -80,15 +81,17 @@ class Round:
         Raises:
             KubeError: the API failed; the round is done anew next time, with fresh input.
         """
+        state.again = False
         if not self.lease.held():
             return
         found = await self._found(scaler, state)
-        if found is not None:
-            subject = subject_of(scaler)
-            found = replace(found, missing_fields=self.missing_fields)
-            await self.reporter.report(
-                subject, scaler.generation, found, state.status, state.report
-            )
+        if found is None:
+            return
+        if found.decision is None:
+            self.metrics.undecided(scaler.namespace, scaler.name)
+        found = replace(found, missing_fields=self.missing_fields)
+        subject = subject_of(scaler)
+        await self.reporter.report(subject, scaler.generation, found, state.status, state.report)
 
     async def _found(self, scaler: Scaler, state: ScalerState) -> Situation | None:
         mode, other = scaler.policy.mode, conflict(scaler, self.registry, self.installation)
@@ -129,10 +132,10 @@ class Round:
         memory = state.memory or Memory.start(target.spec_replicas, now)
         decision, state.memory = decide(fleet, policy, memory, now)
         self._measure(fleet, decision, seen)
-        await self._tidy(scaler, state, records, decision)
-        if scales and other is None and decision.changes and target.spec_replicas > 0:
+        await self._tidy(scaler, state, records, decision, other)
+        if scales and decision.changes:
             await self._scale(scaler, state, sight, decision)
-        elif not decision.changes:
+        else:
             state.write_fault = None
         return Situation(
             mode=scaler.policy.mode,
@@ -153,6 +156,7 @@ class Round:
         state: ScalerState,
         records: Sequence[PodRecord],
         decision: Decision,
+        other: str | None,
     ) -> None:
         """Compare the last shrink with what went, and take back costs that have no purpose."""
         if state.shrink is not None:
@@ -161,8 +165,25 @@ class Round:
                 state.shrink = None
         if state.shrink is None:
             chosen = {victim.uid for victim in decision.victims}
-            idle = [one for one in records if ours(one) and one.uid not in chosen]
-            await sweep(self.kube, idle)
+            spent = [
+                record
+                for record in records
+                if (by := marked_by(record)) is not None
+                and record.uid not in chosen
+                and (by == scaler.uid or self._left_behind(by, other))
+            ]
+            await sweep(self.kube, spent)
+
+    def _left_behind(self, by: str, other: str | None) -> bool:
+        """Whether a mark's maker is gone: one of another owner may be about to shrink."""
+        return other is None and by not in self.registry.scalers
+
+    def _still_wanted(self, scaler: Scaler) -> bool:
+        """Whether what the watches told since the round began leaves the decision ours and true."""
+        latest = self.registry.scalers.get(scaler.uid)
+        if latest is None or latest.generation != scaler.generation:
+            return False
+        return conflict(latest, self.registry, self.installation) is None
 
     async def _scale(
         self, scaler: Scaler, state: ScalerState, sight: Sight, decision: Decision
@@ -170,19 +191,17 @@ class Round:
         """Write the replicas; a failed write is told in the status and leaves nothing behind."""
         target, records = sight.target, sight.records
         by_uid = {record.uid: record for record in records}
-        victims = [by_uid[one.uid] for one in decision.victims if one.uid in by_uid]
+        victims = [by_uid[one.uid] for one in decision.victims]
         shrinks = decision.desired < decision.current
         try:
-            if shrinks and target.ref.kind in COSTED:
+            if shrinks and target.ref.kind in BY_COST:
                 await mark_victims(self.kube, victims, scaler.uid)
-            if not self.lease.held():
+            if not self._still_wanted(scaler):
+                state.again = True
                 return
             await write_replicas(self.kube, target.path, decision.desired, target.resource_version)
         except KubeError as error:
-            state.again = error.status == 409
-            if not state.again:
-                state.write_fault = Fault(Reasons.WRITE_FAILED, f"replicas not written: {error}")
-            log.warning("%s: %d replicas were not written: %s", scaler, decision.desired, error)
+            not_written(scaler, state, decision, error)
             return
         now = self.clock()
         state.write_fault = None
@@ -192,6 +211,15 @@ class Round:
         if shrinks:
             state.shrink = shrink_of(records, [record.uid for record in victims], now)
         await self.reporter.scaled(subject_of(scaler), decision)
+
+
+def not_written(scaler: Scaler, state: ScalerState, decision: Decision, error: KubeError) -> None:
+    """Do the round anew where something came between; else tell what is wrong."""
+    state.again = error.status in OVERTAKEN
+    if not state.again:
+        state.write_fault = Fault(Reasons.WRITE_FAILED, f"replicas not written: {error}")
+    if error.reason != BACKING_OFF:
+        log.warning("%s: %d replicas were not written: %s", scaler, decision.desired, error)
 
 
 def subject_of(scaler: Scaler) -> Subject:

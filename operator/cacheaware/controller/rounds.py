@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from cacheaware.controller.registry import Registry, Scaler
 from cacheaware.controller.round import Round, ScalerState, subject_of
-from cacheaware.kube import KubeError
+from cacheaware.kube import BACKING_OFF, KubeError
 
 log = logging.getLogger(__name__)
 
@@ -80,12 +80,11 @@ class Rounds:
             async with asyncio.timeout(self._seconds * PATIENCE):
                 with self._round.metrics.round_seconds.time():
                     await self._round.do(scaler, state)
-                    if state.again:
-                        state.again = False
-                        await self._round.do(scaler, state)
+                    if state.again and (latest := self._registry.scalers.get(scaler.uid)):
+                        await self._round.do(latest, state)
         except KubeError as error:
             self._failed(scaler)
-            if error.reason != "BackingOff":
+            if error.reason != BACKING_OFF:
                 log.warning("%s: %s; tried again next round", scaler, error)
         except Exception:  # one scaler's fault must not stop the others
             self._failed(scaler)

@@ -98,7 +98,7 @@ def looked(fleet: FleetView, policy: Policy, memory: Memory, now: float) -> tupl
     live = live_pods(fleet)
     missing = len(live) < fleet.spec_replicas
     gone_for = now - memory.missing_since if missing and memory.missing_since is not None else 0.0
-    supply = supply_of(fleet, policy.startup_budget_seconds, gone_for)
+    supply = supply_of(fleet, policy, gone_for)
     memory = memory.marked(
         now,
         unknown=all_unknown(supply),

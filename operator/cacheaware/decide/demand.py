@@ -119,7 +119,7 @@ class TokenDemand:
 
     mean_capacity: float
     expected: float | None
-    """Tokens of a request of this fleet, for pods that don't tell their own."""
+    """Tokens of a request of this fleet as its pods tell it; for those that don't, too."""
     hits: bool
     """Whether cached prefixes spare a waiting request its tokens."""
 
@@ -135,8 +135,9 @@ class TokenDemand:
         return self.tokens(pod.load, used)
 
     def tokens(self, load: Load, used: float) -> float:
-        """Used and waiting tokens."""
-        expected = load.tokens_per_request or self.expected or 0.0
+        """Used and waiting tokens; no request is larger than the pod that it waits for."""
+        told = load.tokens_per_request or self.expected or 0.0
+        expected = min(told, load.capacity_tokens or self.mean_capacity)
         cached = (load.prefix_hit_ratio or 0.0) if self.hits else 0.0
         return used + (load.waiting or 0.0) * expected * (1.0 - cached)
 
@@ -145,7 +146,10 @@ class TokenDemand:
         """How waiting requests were counted."""
         if self.expected is None:
             return "waiting requests are left to the pending signal: their size is not known"
-        return f"a waiting request counts as {self.expected:,.0f} tokens, less its cached prefix"
+        size = f"{min(self.expected, self.mean_capacity):,.0f} tokens"
+        if self.expected > self.mean_capacity:
+            size += f", all that fit into a pod, though {self.expected:,.0f} were measured"
+        return f"a waiting request counts as {size}, less its cached prefix"
 
 
 def expected_of(supply: Supply) -> float | None:

@@ -67,12 +67,12 @@ class PodView:
     unknown: Unknown | None = None
     stale_load: PodLoad | None = None
     """The last load seen, kept for growth while the pod only times out."""
+    stale_age_s: float = 0.0
+    """How old `stale_load` is."""
     idle_rounds: int = 0
     """Rounds in a row in which it was seen with nothing running, waiting or pinned."""
     final_drain: bool = False
     """Its template carries our preStop hook."""
-    deletion_cost: int | None = None
-    """controller.kubernetes.io/pod-deletion-cost as it stands."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

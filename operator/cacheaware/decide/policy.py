@@ -52,6 +52,8 @@ class Policy:
     scale_down: Rules = SCALE_DOWN
     fallback_after_seconds: int | None = None
     fallback_replicas: int | None = None
+    keep_stale_seconds: int = 300
+    """So long the last load of a pod that only times out counts for growth."""
     drain_share_percent: int = 25
     """At most this share of the replicas is on its way out at a time, but always one."""
     drain_deadline_seconds: int = 300

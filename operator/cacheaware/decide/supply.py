@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from cacheaware.decide.fleet import FleetView, Phase, PodLoad, PodView
+from cacheaware.decide.policy import Policy
 
 MOST = 1e15
 """A number beyond this is a fault of its sender, whatever it counts."""
@@ -33,7 +34,7 @@ class Pod:
     load: Load | None
     """Of this round."""
     stale: Load | None
-    """From before it began to time out; for growth only."""
+    """From before it began to time out, while young enough; for growth only."""
 
     @property
     def growing_load(self) -> Load | None:
@@ -77,18 +78,19 @@ class Supply:
         return self.serving + self.away + self.starting + self.overdue
 
 
-def supply_of(fleet: FleetView, deadline_s: float, missing_for_s: float = 0.0) -> Supply:
+def supply_of(fleet: FleetView, policy: Policy, missing_for_s: float = 0.0) -> Supply:
     """Sort a fleet's pods.
 
     Args:
         fleet: The pods and what is asked of them.
-        deadline_s: From this age on a pod that has not served is overdue.
+        policy: Tells from which age on a pod that has not served is overdue, and how old a load may
+            be that still counts for growth.
         missing_for_s: How long there have been fewer pods than ordered.
     """
-    live = live_pods(fleet)
+    live, deadline_s = live_pods(fleet), policy.startup_budget_seconds
     places: dict[str, list[Pod]] = {"serving": [], "away": [], "starting": [], "overdue": []}
     for view in sorted(live, key=lambda pod: (pod.name, pod.uid)):
-        places[place_of(view, deadline_s)].append(pod_of(view))
+        places[place_of(view, deadline_s)].append(pod_of(view, policy.keep_stale_seconds))
     return Supply(
         serving=tuple(places["serving"]),
         away=tuple(places["away"]),
@@ -113,9 +115,10 @@ def place_of(view: PodView, deadline_s: float) -> str:
     return "serving" if view.phase is Phase.SERVING and view.ready else "away"
 
 
-def pod_of(view: PodView) -> Pod:
+def pod_of(view: PodView, keep_stale_s: float) -> Pod:
     """A pod with its numbers checked."""
-    return Pod(view, checked(view.load), checked(view.stale_load))
+    kept = view.stale_load if view.stale_age_s < keep_stale_s else None
+    return Pod(view, checked(view.load), checked(kept))
 
 
 def checked(load: PodLoad | None) -> Load | None:

@@ -138,9 +138,9 @@ def pod_view(
         load=memory.load if unknown is None else None,
         unknown=unknown,
         stale_load=memory.load if unknown is Unknown.TIMED_OUT else None,
+        stale_age_s=max(0.0, now - memory.seen_at) if unknown is Unknown.TIMED_OUT else 0.0,
         idle_rounds=0 if unknown else memory.idle_rounds,
         final_drain=record.final_drain,
-        deletion_cost=record.deletion_cost,
     )
 
 

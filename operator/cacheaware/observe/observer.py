@@ -1,6 +1,7 @@
 """A target and its pods, as one FleetView per round."""
 
 import asyncio
+import logging
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -15,6 +16,8 @@ from cacheaware.observe.poll import PER_TARGET, Answer, Poller, Request
 from cacheaware.observe.secrets import SecretError, SecretRef, Secrets
 from cacheaware.observe.target import Target
 from cacheaware.pods import PodRecord
+
+log = logging.getLogger(__name__)
 
 Memories = Mapping[str, PodMemory]
 
@@ -105,14 +108,20 @@ class Observer:
 
         async def one(record: PodRecord) -> Look | None:
             async with slots:
-                return await self._look(record, access, past.get(record.uid, PodMemory()))
+                try:
+                    return await self._look(record, access, past.get(record.uid, PodMemory()))
+                except Exception as error:  # whatever a pod sends spoils only itself
+                    log.exception("pod %s/%s: its answer", record.namespace, record.name)
+                    return failed(way(record, access), self._clock(), error)
 
         tasks = [asyncio.create_task(one(record)) for record in records]
         if not tasks:
             return []
-        done, late = await asyncio.wait(tasks, timeout=self._budget_s)
-        for task in late:
-            task.cancel()
+        try:
+            done, _ = await asyncio.wait(tasks, timeout=self._budget_s)
+        finally:
+            for task in tasks:
+                task.cancel()
         return [task.result() if task in done else None for task in tasks]
 
     async def _look(self, record: PodRecord, access: Access, memory: PodMemory) -> Look | None:
@@ -143,6 +152,11 @@ class Observer:
         if (newer := await self._secrets.bearer(ref, again=True)) == key:
             return answer
         return await self._poller.fetch(Request(url, direct.MAX_BYTES, newer))
+
+
+def failed(way: str, at: float, error: Exception) -> Look:
+    """A look that our own code could not make of an answer."""
+    return Look(at=at, way=way, unknown=Unknown.INVALID, detail=type(error).__name__)
 
 
 def way(record: PodRecord, access: Access) -> str:

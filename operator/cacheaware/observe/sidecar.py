@@ -5,7 +5,8 @@ import json
 from cacheaware.decide.fleet import Phase, PodLoad, Unknown
 from cacheaware.observe.look import SIDECAR, Look
 from cacheaware.observe.poll import Answer
-from cacheaware_sidecar.state import PodState, StateError, UnknownSchemaError, pod_state_from_json
+from cacheaware_sidecar.state import PodState
+from cacheaware_sidecar.state_json import StateError, UnknownSchemaError, pod_state_from_json
 
 PATH = "/v1/state"
 MAX_BYTES = 256 * 1024
@@ -20,7 +21,7 @@ def look(answer: Answer) -> Look:
         return _seen(answer, state, Phase(state.phase))
     except UnknownSchemaError as error:
         return _unknown(answer, Unknown.SCHEMA, str(error))
-    except (StateError, ValueError) as error:
+    except (StateError, ValueError, RecursionError) as error:
         return _unknown(answer, Unknown.INVALID, str(error))
 
 

@@ -112,11 +112,11 @@ async def test_a_refused_write_is_told(api, kube, clock, caplog):
 async def test_it_runs_until_it_can_no_longer_renew(api, kube, clock, monkeypatch):
     monkeypatch.setattr("cacheaware.act.lease.RENEW_SECONDS", 0.01)
     monkeypatch.setattr("cacheaware.backoff.FIRST_SECONDS", 0.01)
-    one, told = lease(kube, clock), []
+    one = lease(kube, clock)
     api.faults.append(Fault(lambda *_: True, status=503, times=1))
-    task = asyncio.create_task(one.run(lambda: told.append(True)))
+    task = asyncio.create_task(one.run())
     async with asyncio.timeout(5):
-        while not told:  # noqa: ASYNC110 - a fake world
+        while not one.held():  # noqa: ASYNC110 - a fake world
             await asyncio.sleep(0.01)
     api.faults.append(Fault(lambda *_: True, status=503))
     await asyncio.sleep(0.1)

@@ -2,8 +2,10 @@
 
 import asyncio
 import re
+import time
 
-from tests.operator.fake_api import KEDA
+import pytest
+from tests.operator.fake_api import KEDA, Fault
 
 from cacheaware import names
 
@@ -99,21 +101,120 @@ async def test_zero_replicas_mean_paused(world):
 async def test_a_write_in_between_makes_the_round_be_done_anew_at_once(world):
     await loaded(world)
     operator = await world.start()
-    read = operator.round.targets.read
-    meddled = []
-
-    async def read_and_meddle(ref):
-        target = await read(ref)
-        if not meddled:
-            meddled.append(True)
-            await world.api.edit(DEPLOYMENTS, "demo", "chat", {"metadata": {"labels": {"a": "b"}}})
-        return target
-
-    operator.round.targets.read = read_and_meddle
+    labels = {"metadata": {"labels": {"a": "b"}}}
+    meddling(operator, lambda: world.api.edit(DEPLOYMENTS, "demo", "chat", labels))
     await world.until(lambda: world.replicas() > 1)
     first, second, *_ = world.scale_writes()
     assert first.body["metadata"]["resourceVersion"] != second.body["metadata"]["resourceVersion"]
     assert second.at - first.at < world.settings.round_seconds
+
+
+def meddling(operator, meddle):
+    """Let something happen once, after a round has read its target and before it writes."""
+    read, done = operator.round.targets.read, []
+
+    async def read_and_meddle(ref):
+        target = await read(ref)
+        if not done:
+            done.append(True)
+            await meddle()
+        return target
+
+    operator.round.targets.read = read_and_meddle
+    return done
+
+
+async def test_a_round_that_outlives_the_lease_writes_nothing_at_all(world):
+    """As after a pause of the whole process: what it was about to write is another's by now."""
+    await loaded(world, replicas=2, usage=0.0, waiting=0, behavior=QUICK_DOWN)
+    operator = await world.start()
+
+    async def pause():
+        operator.lease._clock = lambda: time.monotonic() + 3600
+
+    done = meddling(operator, pause)
+    await world.until(lambda: done)
+    await world.until(lambda: operator.rounds.completed_at)
+    assert world.api.writes() == []
+
+
+async def test_a_change_to_advise_in_the_middle_of_a_round_is_obeyed(world):
+    await loaded(world)
+    operator = await world.start()
+
+    async def advise():
+        await world.api.edit(SCALERS, "demo", "chat", {"spec": {"mode": "Advise"}})
+        await world.until(
+            lambda: all(one.policy.mode == "Advise" for one in operator.registry.scalers.values())
+        )
+
+    meddling(operator, advise)
+    await world.until(lambda: world.status().get("observedGeneration") == 2)
+    assert world.scale_writes() == []
+
+
+@pytest.mark.parametrize("what", ["deleted", "owned by an HPA"])
+async def test_what_the_watches_tell_in_the_middle_of_a_round_stops_its_write(world, what):
+    await loaded(world)
+    operator = await world.start()
+
+    async def meddle():
+        if what == "deleted":
+            await world.api.delete(SCALERS, "demo", "chat")
+            await world.until(lambda: not operator.registry.scalers)
+        else:
+            await world.api.put(HPAS, foreign())
+            await world.until(lambda: operator.registry.foreign)
+
+    done = meddling(operator, meddle)
+    await world.until(lambda: done)
+    await world.rounds(3)
+    assert world.scale_writes() == []
+
+
+async def test_a_victim_that_went_by_itself_is_no_failure(world):
+    await loaded(world, replicas=3, usage=0.0, waiting=0, behavior=QUICK_DOWN)
+    first = Fault(
+        lambda method, path: method == "PATCH" and "/pods/" in path, status=404, reason="NotFound",
+        times=1,
+    )  # fmt: skip
+    world.api.faults.append(first)
+    await world.start()
+    await world.until(lambda: world.replicas() == 1)
+    assert first.times == 0
+    assert not world.events("WriteFailed")
+
+
+async def test_marks_of_another_scaler_are_left_alone_and_those_of_none_are_swept(world):
+    """The other may be about to shrink: without its marks other pods would go."""
+    await loaded(world, replicas=2, usage=0.5, waiting=0, mode="Advise")
+    other = await world.scaler(
+        name="elsewhere", mode="Advise", scaleTargetRef={"kind": "Deployment", "name": "gone"}
+    )
+    pods = [pod["metadata"]["name"] for pod in world.workloads.pods_of("demo", "chat")]
+    for pod, by in zip(pods, (other["metadata"]["uid"], "long gone"), strict=True):
+        mark = {names.DELETION_COST: "-5", names.DELETION_COST_OWNER: f'{{"by":"{by}"}}'}
+        await world.api.edit(PODS, "demo", pod, {"metadata": {"annotations": mark}})
+    await world.start()
+
+    def costs():
+        found = (world.api.get(PODS, "demo", pod)["metadata"]["annotations"] for pod in pods)
+        return [one.get(names.DELETION_COST) for one in found]
+
+    await world.until(lambda: costs()[1] is None)
+    await world.rounds(3)
+    assert costs() == ["-5", None]
+
+
+async def test_numbers_of_a_target_that_is_gone_are_not_shown_on(world):
+    await loaded(world, usage=0.5, waiting=0)
+    operator = await world.start()
+    sample = operator.metrics.registry.get_sample_value
+    labels = {"namespace": "demo", "name": "chat"}
+    await world.until(lambda: sample("cacheaware_desired_replicas", labels))
+    await world.api.delete(DEPLOYMENTS, "demo", "chat")
+    await world.until(lambda: world.condition("TargetResolved").get("status") == "False")
+    assert sample("cacheaware_desired_replicas", labels) is None
 
 
 async def test_an_hpa_on_the_target_stops_our_writes_until_it_goes(world):

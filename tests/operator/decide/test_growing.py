@@ -54,6 +54,22 @@ def test_a_pod_that_does_not_tell_the_size_of_requests_takes_the_fleets_mean(mak
     assert once(make.fleet([telling, silent])).terms[0].demand == 2_000
 
 
+def test_no_waiting_request_is_larger_than_the_pod_that_it_waits_for(make, once):
+    """A rate over a few finished requests may tell more tokens than a request can have."""
+    absurd = {"used": 0.0, "capacity": 10_000.0, "tokens_per_request": 34_000.0}
+    pods = [make.tokens("a", waiting=3.0, **absurd), make.tokens("b", used=0.0, capacity=10_000.0)]
+    waiting = replace(pods[1], load=replace(pods[1].load, waiting=1.0))
+
+    told = once(make.fleet(pods)).terms[0]
+
+    assert told.demand == 30_000
+    assert told.note == (
+        "a waiting request counts as 10,000 tokens, all that fit into a pod, though 34,000 were"
+        " measured, less its cached prefix"
+    )
+    assert once(make.fleet([pods[0], waiting])).terms[0].demand == 40_000
+
+
 def test_waiting_requests_of_unknown_size_are_left_to_the_pending_signal(make, once):
     decision = once(make.fleet([make.tokens("a", used=10_000.0, waiting=50.0)]))
 
@@ -105,6 +121,17 @@ def test_a_pod_that_times_out_keeps_its_last_load_for_growth_alone(make, once):
 
     assert once(make.fleet([*pods, late])).desired == 6
     assert once(make.fleet([*pods, replace(late, stale_load=None)])).desired == 4
+
+
+def test_the_last_load_of_a_pod_that_only_times_out_counts_for_a_while(make, once):
+    """One engine that hangs for days must not hold a fleet at the size of its last minute."""
+    hung = make.unknown("c", Unknown.TIMED_OUT, stale_load=PodLoad(usage=1.0, waiting=90.0))
+    calm = [make.pod(n, kv=0.3) for n in "ab"]
+
+    assert once(make.fleet([*calm, replace(hung, stale_age_s=299.0)]), max_replicas=99).desired > 3
+    assert once(make.fleet([*calm, replace(hung, stale_age_s=300.0)]), max_replicas=99).desired == 3
+    longer = {"max_replicas": 99, "keep_stale_seconds": 900}
+    assert once(make.fleet([*calm, replace(hung, stale_age_s=300.0)]), **longer).desired > 3
 
 
 def test_a_larger_shortage_orders_more_while_pods_start(make, rounds):
