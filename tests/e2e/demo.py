@@ -29,7 +29,8 @@ NAMESPACE = "cacheaware-demo"
 LOAD_SECONDS = 60
 FRAME_SECONDS = 5.0
 CACHEAWARE = Path(sys.executable).with_name("cacheaware")
-CONSOLE = Console(record=True, width=132, highlight=False, markup=False, soft_wrap=True)
+CONSOLE = Console(record=True, width=156, highlight=False, markup=False, soft_wrap=True)
+STYLES = {"ScaledUp": "bright_green", "ScaledDown": "bright_cyan"}
 FONT_FACES = re.compile(r"@font-face \{.*?\}", re.DOTALL)
 
 
@@ -145,13 +146,14 @@ class Story:
             key = entry["time"] + entry["reason"]
             if key not in self.seen:
                 self.seen.add(key)
-                say(f"{self.clock()}  {entry['reason']}: {entry['message']}")
+                style = STYLES.get(entry["reason"], "yellow")
+                say(f"{self.clock()}  {entry['reason']}: {entry['message']}", style)
 
     def frame(self) -> None:
         """Print the pods and what their caches hold, unless nothing has changed."""
         self.framed = time.monotonic()
         pods = json.loads(self.cacheaware("top", self.fleet.name, "-o", "json"))
-        line = "  ".join(f"{short(pod):27}" for pod in pods)
+        line = "  ".join(f"{short(pod):30}" for pod in pods)
         if line != self.shown:
             self.shown = line
             say(f"{self.clock()}    {line.rstrip()}")
@@ -186,12 +188,12 @@ def known(value: float | None) -> str:
 
 def tell(line: str) -> None:
     """A heading of the story."""
-    say(f"\n== {line}")
+    say(f"\n== {line}", "bold")
 
 
-def say(line: str) -> None:
+def say(line: str, style: str | None = None) -> None:
     """A line of the story."""
-    CONSOLE.print(line, style="bold" if line.startswith("\n==") else None)
+    CONSOLE.print(line, style=style)
 
 
 def record(path: Path) -> None:
