@@ -16,7 +16,7 @@ from cacheaware_sidecar.http_server import HttpServer, Request, Response, listen
 from cacheaware_sidecar.lifecycle import Lifecycle
 from cacheaware_sidecar.pod import Pod
 from cacheaware_sidecar.settings import Settings
-from cacheaware_sidecar.state import pod_state_to_json
+from cacheaware_sidecar.state_json import pod_state_to_json
 from cacheaware_sidecar.version import version
 from cacheaware_sidecar.watch import Watch
 

@@ -77,7 +77,7 @@ async def fetch_page(
 
 
 def shown(url: str) -> str:
-    """A URL for messages: without user, password and query."""
+    """A URL for messages: without user, password and query, which may hold a signature."""
     try:
         parts = urlsplit(url)
     except ValueError:

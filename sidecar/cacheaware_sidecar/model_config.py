@@ -13,11 +13,11 @@ from email.utils import parsedate_to_datetime
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import urlsplit
 
 import httpx
 
 from cacheaware_sidecar.engine_client import read_token
+from cacheaware_sidecar.fetch import shown
 from cacheaware_sidecar.settings import Settings
 from cacheaware_sidecar.store import read_small
 
@@ -113,12 +113,6 @@ def parse(data: bytes, where: str) -> dict[str, Any]:
         kind = "a web page" if data.lstrip()[:1] == b"<" else "no JSON object"
         raise ConfigUnavailableError(Reason.NO_JSON, f"{where} is {kind}")
     return config
-
-
-def shown(url: str) -> str:
-    """A URL for people: without its query, which may hold a signature."""
-    parts = urlsplit(url)
-    return f"{parts.scheme}://{parts.netloc}{parts.path}"
 
 
 def _read_file(path: Path) -> bytes:

@@ -1,43 +1,131 @@
-"""`GET /v1/state`, the frozen contract between sidecar and operator, in one place.
+"""What a sidecar tells about its pod: the types behind `GET /v1/state`, the frozen contract.
 
-`PodState` is what a sidecar tells, `kv_state` makes its KV part from a scrape, and the JSON of
-both is `{"schema": 1, "phase": ..., "phase_age_s": ..., "sample_age_s": ..., "sample_seq": ...,
-"engine": ..., "version": ..., "models": [...], "running": ..., "waiting": ...,
-"kv": {"usage", "usage_max", "used_bytes", "capacity_bytes", "used_tokens", "capacity_tokens",
-"page_bytes", "block_size", "estimated"}, "rates": {...},
-"latency": {"ttft_s", "tpot_s", "e2e_s": each {"count", "sum", "buckets": [[le, n], ...]}},
-"warmup": {...}, "drain": {...}, "problems": [...]}`. Unknown is null; the last `le` is "+Inf".
+Fields are only ever added. Ages, never wall-clock times: the clocks of nodes differ. Unknown is
+None, never 0. How they look as JSON is in `state_json`.
 """
 
-from cacheaware_sidecar.engines import Histogram, Rates
-from cacheaware_sidecar.kv_state import kv_state
-from cacheaware_sidecar.pod_state import (
-    SCHEMA,
-    DrainState,
-    KvState,
-    Latency,
-    PodState,
-    WarmupState,
-)
-from cacheaware_sidecar.state_json import (
-    StateError,
-    UnknownSchemaError,
-    pod_state_from_json,
-    pod_state_to_json,
-)
+from dataclasses import dataclass, field
 
-__all__ = [
-    "SCHEMA",
-    "DrainState",
-    "Histogram",
-    "KvState",
-    "Latency",
-    "PodState",
-    "Rates",
-    "StateError",
-    "UnknownSchemaError",
-    "WarmupState",
-    "kv_state",
-    "pod_state_from_json",
-    "pod_state_to_json",
-]
+from cacheaware_sidecar.engines import EngineSample, Histogram, Rates
+from cacheaware_sidecar.kv import Geometry
+
+SCHEMA = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KvState:
+    """The pod's KV cache: tokens and bytes per pod (x tensor parallel, summed over stages)."""
+
+    usage: float | None = None
+    usage_max: float | None = None
+    used_bytes: float | None = None
+    capacity_bytes: float | None = None
+    used_tokens: float | None = None
+    capacity_tokens: float | None = None
+    page_bytes: int | None = None
+    """One block of one layer on one rank; the largest where layers differ."""
+    block_size: int | None = None
+    estimated: bool = False
+    """True where bytes come from tokens x bytes per token, not from blocks or the engine."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Latency:
+    """The engine's own latency histograms, cumulative since its start."""
+
+    ttft_s: Histogram | None = None
+    tpot_s: Histogram | None = None
+    e2e_s: Histogram | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WarmupState:
+    """Where the warm-up stands."""
+
+    step: int = 0
+    steps: int = 0
+    verdict: str | None = None
+    """Warm, Ready (budget used up), Failed, NotApplicable, Off; None while it runs."""
+    duration_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrainState:
+    """Where the drain stands; all None or 0 when none has begun."""
+
+    deadline_s: float | None = None
+    """Seconds left."""
+    running: float | None = None
+    waiting: float | None = None
+    cordoned_by: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodState:
+    """All that a sidecar tells about its pod."""
+
+    schema: int = SCHEMA
+    phase: str
+    """loading, warming, serving, cordoned, draining, drained."""
+    phase_age_s: float | None = None
+    sample_age_s: float | None = None
+    """Age of the newest good scrape; None when there was none yet."""
+    sample_seq: int | None = None
+    """Counts good scrapes: the same number again is the same sample again."""
+    engine: str | None = None
+    version: str | None = None
+    models: tuple[str, ...] = ()
+    running: float | None = None
+    waiting: float | None = None
+    kv: KvState = field(default_factory=KvState)
+    rates: Rates = field(default_factory=Rates)
+    latency: Latency = field(default_factory=Latency)
+    warmup: WarmupState = field(default_factory=WarmupState)
+    drain: DrainState = field(default_factory=DrainState)
+    problems: tuple[str, ...] = ()
+
+
+def kv_state(sample: EngineSample, geometry: Geometry | None) -> KvState:
+    """The KV cache of a pod.
+
+    Capacity in bytes is, first that is there: what the engine reports; blocks x bytes per block;
+    tokens x the bytes that the pool pays for a token, an estimate. Used bytes are the engine's,
+    or the same share of the capacity as of the tokens.
+
+    Args:
+        sample: What the metrics page said.
+        geometry: Of the model at the sample's block size; None where no config is known, and
+            then bytes are known only if the engine tells them.
+    """
+    capacity, estimated = _capacity_bytes(sample, geometry)
+    used = sample.used_bytes
+    if used is None and capacity is not None and sample.usage is not None:
+        used = sample.usage * capacity
+    sized = geometry is not None and sample.block_size is not None
+    return KvState(
+        usage=sample.usage,
+        usage_max=sample.usage_max,
+        used_bytes=used,
+        capacity_bytes=capacity,
+        used_tokens=sample.used_tokens,
+        capacity_tokens=sample.capacity_tokens,
+        page_bytes=geometry.largest_page_bytes if geometry and sized else None,
+        block_size=sample.block_size,
+        estimated=estimated,
+    )
+
+
+def _capacity_bytes(sample: EngineSample, geometry: Geometry | None) -> tuple[float | None, bool]:
+    """Bytes of all pools of the pod, and whether they are an estimate.
+
+    Blocks count only where the geometry's blocks are the engine's: of the same size.
+    """
+    if sample.capacity_bytes is not None or geometry is None:
+        return sample.capacity_bytes, False
+    block_bytes = geometry.pod_bytes_per_block
+    if sample.num_blocks and block_bytes and sample.block_size == geometry.block_size:
+        return float(sample.num_blocks * block_bytes), False
+    token_bytes = geometry.pod_bytes_per_token_reserved
+    if sample.capacity_tokens is None or not token_bytes:
+        return None, False
+    return sample.capacity_tokens * token_bytes, True

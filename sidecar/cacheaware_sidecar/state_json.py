@@ -1,5 +1,11 @@
 """`PodState` as JSON and back: the one frozen contract between sidecar and operator.
 
+`{"schema": 1, "phase": ..., "phase_age_s": ..., "sample_age_s": ..., "sample_seq": ...,
+"engine": ..., "version": ..., "models": [...], "running": ..., "waiting": ..., "kv": {...},
+"rates": {...}, "latency": {"ttft_s", "tpot_s", "e2e_s": each {"count", "sum", "buckets":
+[[le, n], ...]}}, "warmup": {...}, "drain": {...}, "problems": [...]}`, with the names of the
+dataclasses' fields.
+
 JSON has no infinity and no NaN: the last bucket's bound is the string "+Inf", and a number that
 is NaN or out of its range is null. Reading takes every schema since 1, ignores fields that it
 does not know and takes missing ones as unknown: fleets run old sidecars for months.
@@ -12,7 +18,8 @@ from itertools import pairwise
 from typing import Any, Final
 
 from cacheaware_sidecar.engines import Histogram, Rates
-from cacheaware_sidecar.pod_state import (
+from cacheaware_sidecar.lifecycle import Phase
+from cacheaware_sidecar.state import (
     SCHEMA,
     DrainState,
     KvState,
@@ -21,7 +28,7 @@ from cacheaware_sidecar.pod_state import (
     WarmupState,
 )
 
-PHASES: Final = ("loading", "warming", "serving", "cordoned", "draining", "drained")
+PHASES: Final = tuple(phase.value for phase in Phase)
 RATIOS: Final = frozenset({"usage", "usage_max", "prefix_hit_ratio"})
 INFINITY: Final = "+Inf"
 LARGEST: Final = 1e300

@@ -97,8 +97,10 @@ def read_outcome(link: socket.socket, deadline: float) -> str:
         while b"\n" in pending:
             line, pending = pending.split(b"\n", 1)
             told = json.loads(line.decode())
-            if told.get("state") != "waiting":
+            if told.get("state") in ("done", "deadline"):
                 return str(told.get("text"))
+            if told.get("state") != "waiting":
+                raise SidecarGoneError("the sidecar does not know this drain")
         data = link.recv(4096)
         if not data or len(pending) > 65536:
             raise SidecarGoneError("the sidecar hung up")

@@ -15,7 +15,8 @@ from cacheaware_sidecar.lifecycle import (
 )
 from cacheaware_sidecar.pod import RESTART_NOTED_S, Pod
 from cacheaware_sidecar.settings import Settings
-from cacheaware_sidecar.state import PodState, pod_state_to_json
+from cacheaware_sidecar.state import PodState
+from cacheaware_sidecar.state_json import pod_state_to_json
 from cacheaware_sidecar.warmup import Result
 
 SAMPLE = EngineSample(

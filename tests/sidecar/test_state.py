@@ -9,20 +9,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.sidecar.kv.configs import LLAMA_31_8B
 
-from cacheaware_sidecar.engines import EngineSample
+from cacheaware_sidecar.engines import EngineSample, Histogram, Rates, scan
 from cacheaware_sidecar.kv import Geometry, Parallel, geometry
 from cacheaware_sidecar.state import (
     SCHEMA,
     DrainState,
-    Histogram,
     KvState,
     Latency,
     PodState,
-    Rates,
-    StateError,
-    UnknownSchemaError,
     WarmupState,
     kv_state,
+)
+from cacheaware_sidecar.state_json import (
+    StateError,
+    UnknownSchemaError,
     pod_state_from_json,
     pod_state_to_json,
 )
@@ -314,6 +314,19 @@ def test_bytes_are_blocks_times_bytes_per_block():
     assert (kv.capacity_bytes, kv.used_bytes) == (100 * 2_097_152, 25 * 2_097_152)
     assert (kv.page_bytes, kv.block_size, kv.estimated) == (65_536, 16, False)
     assert (kv.usage, kv.usage_max, kv.used_tokens, kv.capacity_tokens) == (0.25, 0.5, 400, 1600)
+
+
+def test_blocks_that_were_overridden_count_and_not_the_memory_that_was_asked_for():
+    """vLLM 0.32 with --num-gpu-blocks-override 64 shows both labels."""
+    page = (
+        b'vllm:kv_cache_usage_perc{engine="0",model_name="m"} 0.5\n'
+        b'vllm:cache_config_info{block_size="16",cache_dtype="auto",engine="0",'
+        b'kv_cache_memory_bytes="4294967296",kv_cache_size_tokens="1024",num_gpu_blocks="64",'
+        b'num_gpu_blocks_override="64"} 1.0\n'
+    )
+    kv = kv_state(scan(page), llama())
+    assert (kv.capacity_bytes, kv.used_bytes) == (64 * 2_097_152, 32 * 2_097_152)
+    assert (kv.capacity_tokens, kv.estimated) == (1024, False)
 
 
 @pytest.mark.parametrize("ranks", [{"tensor": 4}, {"pipeline": 2}, {"tensor": 2, "pipeline": 2}])

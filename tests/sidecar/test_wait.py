@@ -222,8 +222,16 @@ def test_the_sidecars_word_is_taken(tmp_path, lines, expected):
 
 @pytest.mark.parametrize(
     "lines",
-    [[], [b'{"state": "waiting"}\n'], [b"nonsense\n"], [b"[]\n"], [b"\xff\n"], [b"x" * 70_000]],
-    ids=["nothing", "half way", "no JSON", "no object", "no text", "endless"],
+    [
+        [],
+        [b'{"state": "waiting"}\n'],
+        [b'{"state": "error", "text": "allowed: something else"}\n'],
+        [b"nonsense\n"],
+        [b"[]\n"],
+        [b"\xff\n"],
+        [b"x" * 70_000],
+    ],
+    ids=["nothing", "half way", "a refusal", "no JSON", "no object", "no text", "endless"],
 )
 def test_a_sidecar_that_breaks_off_is_gone(tmp_path, lines):
     with serve_socket(tmp_path, lines), pytest.raises(wait.SidecarGoneError):

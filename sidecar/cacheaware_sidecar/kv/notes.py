@@ -8,8 +8,8 @@ from cacheaware_sidecar.kv.families import SPARSE_INDEXED, is_covered
 from cacheaware_sidecar.kv.heads import assumes_multi_head
 from cacheaware_sidecar.kv.kinds import Kind
 from cacheaware_sidecar.kv.layer import Layer
-from cacheaware_sidecar.kv.layers import Setup
 from cacheaware_sidecar.kv.model import Model
+from cacheaware_sidecar.kv.model_layers import Setup
 
 
 def unknown(model: Model, reason: str) -> str:

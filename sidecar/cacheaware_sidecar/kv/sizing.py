@@ -17,8 +17,8 @@ from cacheaware_sidecar.kv.fields import whole
 from cacheaware_sidecar.kv.geometry import Geometry
 from cacheaware_sidecar.kv.heads import attention_heads, declared_kv_heads
 from cacheaware_sidecar.kv.layer import Layer
-from cacheaware_sidecar.kv.layers import Setup, model_layers
 from cacheaware_sidecar.kv.model import read_model
+from cacheaware_sidecar.kv.model_layers import Setup, model_layers
 from cacheaware_sidecar.kv.parallel import Parallel
 from cacheaware_sidecar.kv.stage import Stage
 
