@@ -7,6 +7,7 @@ not used. Every call has a timeout, an explicit content type and the project's f
 
 import asyncio
 import json
+import os
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -16,8 +17,7 @@ from urllib.parse import urlencode
 
 import aiohttp
 from kubernetes.aio.client import ApiClient, Configuration
-from kubernetes.aio.config import load_incluster_config, load_kube_config
-from kubernetes.aio.config.config_exception import ConfigException
+from kubernetes.aio.config import kube_config, load_incluster_config, load_kube_config
 
 from cacheaware import names
 from cacheaware.backoff import Gate
@@ -91,17 +91,29 @@ async def load_credentials(context: str | None = None) -> Configuration:
     """The service account inside a cluster, else the kubeconfig.
 
     Raises:
-        KubeError: neither is there.
+        KubeError: neither is there, or it can't be used.
     """
     configuration = Configuration()
+    inside = context is None and in_cluster()
+    if not inside and (missing := missing_kubeconfig()):
+        raise KubeError(0, "NoCredentials", missing)
     try:
-        if context is None and in_cluster():
+        if inside:
             load_incluster_config(client_configuration=configuration)
         else:
             await load_kube_config(client_configuration=configuration, context=context)
-    except (ConfigException, OSError) as error:
-        raise KubeError(0, "NoCredentials", str(error)) from error
+    except Exception as error:  # a person's file in a library's hands: ends in any type of error
+        message = f"the credentials can't be used: {describe(error)}"
+        raise KubeError(0, "NoCredentials", message) from error
     return configuration
+
+
+def missing_kubeconfig() -> str | None:
+    """That there is no kubeconfig, in a line; None where there is one."""
+    places = kube_config.KUBE_CONFIG_DEFAULT_LOCATION
+    if any(Path(place).expanduser().exists() for place in places.split(os.pathsep)):
+        return None
+    return f"no kubeconfig at {places}; set KUBECONFIG, or run inside a cluster"
 
 
 class Kube:
@@ -270,7 +282,7 @@ class Kube:
                 configuration = await self._load()
                 configuration.connection_pool_maxsize = 0
                 configuration.client_session_kwargs = {"trust_env": False}
-                self._client, self._read_at = ApiClient(configuration), self._clock()
+                self._client, self._read_at = client_for(configuration), self._clock()
         if self._clock() - self._read_at > TOKEN_SECONDS:
             await self._read_token()
         return self._client
@@ -279,6 +291,19 @@ class Kube:
         if self._client is not None:
             self._client.configuration.api_key = (await self._load()).api_key
             self._read_at = self._clock()
+
+
+def client_for(configuration: Configuration) -> ApiClient:
+    """A client with these credentials.
+
+    Raises:
+        KubeError: a certificate or key among them can't be used.
+    """
+    try:
+        return ApiClient(configuration)
+    except (OSError, ValueError) as error:
+        message = f"the certificates can't be used: {describe(error)}"
+        raise KubeError(0, "NoCredentials", message) from error
 
 
 def address(host: str, ask: Ask) -> str:

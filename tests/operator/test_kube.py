@@ -5,6 +5,7 @@ import contextlib
 import json
 
 import pytest
+from kubernetes.aio.client import Configuration
 from tests.operator.conftest import loader
 from tests.operator.fake_api import Fault
 
@@ -230,6 +231,30 @@ async def test_credentials_come_from_the_kubeconfig(tmp_path, monkeypatch):
     config.unlink()
     with pytest.raises(KubeError, match="NoCredentials"):
         await load_credentials()
+
+
+@pytest.mark.parametrize(
+    "text", ["{", "[]", "1", "", "\0\1", '{"clusters": 5, "current-context": "x"}'], ids=repr
+)
+async def test_a_kubeconfig_that_can_not_be_used_is_no_credentials(text, tmp_path, monkeypatch):
+    config = tmp_path / "config"
+    config.write_text(text)
+    where = "kubernetes.aio.config.kube_config.KUBE_CONFIG_DEFAULT_LOCATION"
+    monkeypatch.setattr(where, str(config))
+    with pytest.raises(KubeError, match="NoCredentials: the credentials can't be used"):
+        await load_credentials()
+    config.unlink()
+    with pytest.raises(KubeError, match=f"no kubeconfig at {config}"):
+        await load_credentials()
+
+
+async def test_a_certificate_that_can_not_be_read_is_no_credentials(tmp_path):
+    async def load():
+        (tmp_path / "ca.crt").write_text("no certificate")
+        return Configuration(host="https://127.0.0.1:1", ssl_ca_cert=str(tmp_path / "ca.crt"))
+
+    with pytest.raises(KubeError, match="NoCredentials: the certificates can't be used"):
+        await Kube(load).get("/api")
 
 
 async def test_credentials_come_from_the_service_account(tmp_path, monkeypatch):

@@ -69,4 +69,7 @@ def main(args: Sequence[str] | None = None) -> None:
         code = 2
     except typer.Abort:
         code = 130
+    except OSError as error:  # a full disk, a port that is taken: what no command can mend
+        print(f"cacheaware: {error}", file=sys.stderr)
+        code = 2
     sys.exit(code if isinstance(code, int) else 0)

@@ -1,6 +1,8 @@
 """How commands reach a cluster: the kubeconfig's current context, or the pod's service account."""
 
 import asyncio
+import logging
+import re
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
@@ -10,9 +12,11 @@ from cacheaware import names
 from cacheaware.cli.errors import BadInputError
 
 if TYPE_CHECKING:
-    from cacheaware.kube import Kube
+    from cacheaware.kube import Kube, KubeError
 
 T = TypeVar("T")
+NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
+"""Object names; other text in a path would ask for another object."""
 NamespaceOption = Annotated[
     str | None,
     typer.Option("-n", "--namespace", help="Namespace; by default that of the current context."),
@@ -41,27 +45,45 @@ def with_cluster(work: "Callable[[Kube], Awaitable[T]]", context: str | None) ->
         try:
             return await work(kube)
         except KubeError as error:
-            raise BadInputError(f"the cluster answered: {error}") from error
+            raise BadInputError(trouble(error)) from error
         finally:
             await kube.close()
 
     return asyncio.run(run())
 
 
+def trouble(error: "KubeError") -> str:
+    """What kept a command from its answer."""
+    if error.status:
+        return f"the cluster answered: {error}"
+    if error.reason == "NoCredentials":
+        return f"no way to a cluster: {error.message}"
+    return f"the cluster was not reached: {error.message or error.reason}"
+
+
 def namespace_of(context: str | None) -> str:
     """The namespace of a context of the kubeconfig; `default` where it names none."""
-    from kubernetes.aio.config import ConfigException, list_kube_config_contexts
+    from kubernetes.aio.config import list_kube_config_contexts
 
+    logging.getLogger("kubernetes").setLevel(logging.ERROR)  # we tell ourselves what is missing
     try:
         contexts, active = list_kube_config_contexts()
-    except (ConfigException, OSError):
+    except Exception:  # noqa: BLE001 - a file that can't be used is told when the cluster is asked
         return "default"
     chosen = next((one for one in contexts if one["name"] == context), active)
     return str((chosen.get("context") or {}).get("namespace") or "default")
 
 
 def scalers_path(namespace: str | None) -> str:
-    """Where CacheAwareScalers are listed; None: in all namespaces."""
+    """Where CacheAwareScalers are listed; None: in all namespaces.
+
+    Raises:
+        BadInputError: no namespace has this name.
+    """
+    if namespace is not None and not NAME.fullmatch(namespace):
+        raise BadInputError(
+            f"the namespace is {namespace!r}: allowed are lowercase letters, digits and -"
+        )
     space = f"/namespaces/{namespace}" if namespace else ""
     return f"/apis/{names.API_VERSION}{space}/{names.PLURAL}"
 
@@ -75,17 +97,34 @@ async def read_scaler(kube: "Kube", namespace: str, name: str) -> dict[str, Any]
     """
     from cacheaware.kube import KubeError
 
+    if not NAME.fullmatch(name):
+        raise BadInputError(f"the name is {name!r}: allowed are lowercase letters, digits, - and .")
     try:
         return await kube.get(f"{scalers_path(namespace)}/{name}")
     except KubeError as error:
-        if error.status == 404:
+        if error.reason == "NotFound":
             raise BadInputError(f"no {names.KIND} {name!r} in namespace {namespace!r}") from None
-        raise
+        raise not_installed(error) from None
 
 
 async def list_scalers(kube: "Kube", namespace: str | None) -> list[dict[str, Any]]:
     """All CacheAwareScalers of a namespace, or of all."""
+    from cacheaware.kube import KubeError
+
     found: list[dict[str, Any]] = []
-    async for page in kube.pages(scalers_path(namespace)):
-        found += page.get("items") or ()
+    try:
+        async for page in kube.pages(scalers_path(namespace)):
+            found += page.get("items") or ()
+    except KubeError as error:
+        raise not_installed(error) from None
     return found
+
+
+def not_installed(error: "KubeError") -> Exception:
+    """The same error; a 404 for the whole kind means that its definition is missing."""
+    if error.status != 404:
+        return error
+    return BadInputError(
+        f"the cluster does not know {names.KIND}: install the chart, or run"
+        " `cacheaware crd | kubectl apply -f -`"
+    )

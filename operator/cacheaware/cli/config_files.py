@@ -36,6 +36,8 @@ def documents(arguments: Iterable[str]) -> Iterator[Document]:
     for at, argument in enumerate(given):
         if argument == STDIN and STDIN in given[:at]:
             yield Document(STDIN, "standard input can be read once: name it once")
+        elif not argument:
+            yield Document("''", "the name is empty: allowed are files, folders and -")
         elif argument != STDIN and Path(argument).is_dir():
             yield from _in_folder(Path(argument))
         else:

@@ -49,7 +49,8 @@ def scrape(
 ) -> None:
     """Read metrics pages of inference engines: load, KV cache, counters, and what is wrong.
 
-    JSON is one object for one page and a list for several. Exit code 1: a page of no known engine.
+    JSON is one object for one page (null if it can't be read) and a list for several. Exit
+    code 1: a page of no known engine.
     """
     check(engine, timeout)
     size = Sizing(config, (tp, pp, dcp), kv_dtype)
@@ -78,13 +79,13 @@ def check(engine: str, timeout: float) -> None:
 
 
 def show(reports: list[dict[str, Any]], output: Format, *, several: bool) -> None:
-    """Print what could be read."""
+    """Print what could be read; in JSON one page that could not is null."""
     if output is Format.TABLE:
         print_reports(reports)
     elif several:
         print_json(reports)
-    elif reports:
-        print_json(reports[0])
+    else:
+        print_json(reports[0] if reports else None)
 
 
 class Sizing:
@@ -121,6 +122,8 @@ def read_config(path: Path) -> dict[str, Any]:
     """A model's config.json."""
     try:
         config = json.loads(read_file(path))
+    except RecursionError as error:
+        raise BadInputError(f"--config {path}: nested too deeply") from error
     except ValueError as error:
         raise BadInputError(f"--config {path}: not JSON: {error}") from error
     if not isinstance(config, dict):
@@ -142,6 +145,8 @@ def read(source: str, timeout_s: float, headers: dict[str, str]) -> bytes:
     """A page from wherever it is."""
     if source == "-":
         return capped(sys.stdin.buffer, "stdin")
+    if not source:
+        raise BadInputError("a source is empty: allowed are URLs, files and -")
     if source.startswith(("http://", "https://")):
         return asyncio.run(fetch(source, timeout_s, headers))
     if "://" in source or (LIKE_AN_ADDRESS.fullmatch(source) and not Path(source).exists()):
@@ -175,6 +180,8 @@ async def fetch(url: str, timeout_s: float, headers: dict[str, str]) -> bytes:
 
     try:
         parsed = httpx.URL(url)
+        if parsed.port is not None and not 0 < parsed.port < 65536:
+            raise BadInputError(f"the URL's port is {parsed.port}: allowed are 1 to 65535")
         target = str(parsed.copy_with(path="/metrics") if parsed.path == "/" else parsed)
         async with httpx.AsyncClient(trust_env=False) as client:
             return await fetch_page(client, target, timeout_s=timeout_s, headers=headers)

@@ -24,3 +24,15 @@ def test_an_unknown_command_is_one_line_and_exit_code_2(capsys):
 
     assert ended.value.code == 2
     assert capsys.readouterr().err == "cacheaware: No such command 'bogus'.\n"
+
+
+def test_output_that_can_not_be_written_is_one_line(capsys, monkeypatch):
+    def full(*_args, **_options):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(typer, "echo", full)
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["crd"])
+
+    assert ended.value.code == 2
+    assert capsys.readouterr().err == "cacheaware: [Errno 28] No space left on device\n"

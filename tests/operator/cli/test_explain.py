@@ -9,6 +9,7 @@ from tests.operator.conftest import scaler_body
 from cacheaware import names
 from cacheaware.cli import main
 from cacheaware.cli.explain import ago, story
+from cacheaware.kube import Kube, KubeError
 
 SCALERS = (names.GROUP, names.VERSION, names.PLURAL)
 DECISION = {
@@ -220,10 +221,10 @@ def test_top_of_one_shows_its_pods(cluster, capsys, monkeypatch):
 
     get, state = Kube.get, {"phase": "serving", "running": 2, "waiting": 1, "kv": {"usage": 0.5}}
 
-    async def proxied(self, path, query=None):
+    async def proxied(self, path, query=None, **limits):
         if path.endswith("/pods/a:9440/proxy/v1/state"):
             return state
-        return await get(self, path, query)
+        return await get(self, path, query, **limits)
 
     monkeypatch.setattr(Kube, "get", proxied)
     code, out, _ = ran(capsys, "top", "chat")
@@ -285,8 +286,50 @@ def test_a_cluster_that_is_not_there_is_one_line(capsys, monkeypatch, tmp_path):
     monkeypatch.setattr(where, str(tmp_path / "none"))
     code, _, err = ran(capsys, "explain", "chat")
     assert code == 2
-    assert err.startswith("cacheaware: the cluster answered: 0 NoCredentials")
+    assert err == f"cacheaware: no way to a cluster: no kubeconfig at {tmp_path}/none; {REMEDY}\n"
+
+
+REMEDY = "set KUBECONFIG, or run inside a cluster"
+
+
+@pytest.mark.parametrize("command", ["explain", "top"])
+@pytest.mark.parametrize("text", ["{", "[]", "{}"])
+def test_a_broken_kubeconfig_is_one_line(command, text, capsys, monkeypatch, tmp_path):
+    (tmp_path / "config").write_text(text)
+    where = "kubernetes.aio.config.kube_config.KUBE_CONFIG_DEFAULT_LOCATION"
+    monkeypatch.setattr(where, str(tmp_path / "config"))
+    code, _, err = ran(capsys, command, "chat")
+    assert code == 2
+    assert err.startswith("cacheaware: no way to a cluster: the credentials can't be used: ")
     assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ("explain", ""),
+        ("explain", "../../secrets"),
+        ("top", "a?b"),
+        ("explain", "chat", "-n", "../x"),
+        ("top", "-n", "a/b"),
+    ],
+    ids=" ".join,
+)
+def test_what_can_not_be_a_name_is_not_asked_for(args, cluster, capsys):
+    code, out, err = ran(capsys, *args)
+    assert (code, out) == (2, "")
+    assert "allowed are lowercase letters" in err
+
+
+@pytest.mark.parametrize("args", [("explain", "chat"), ("top",), ("top", "chat"), ("top", "-A")])
+def test_without_the_definition_it_says_how_to_install_it(args, cluster, capsys, monkeypatch):
+    async def page_not_found(self, path, query=None, **limits):
+        raise KubeError(404, "Not Found")
+
+    monkeypatch.setattr(Kube, "get", page_not_found)
+    code, _, err = ran(capsys, *args)
+    assert code == 2
+    assert "does not know CacheAwareScaler: install the chart" in err
 
 
 def test_without_the_extra_it_says_what_to_install(capsys, monkeypatch):

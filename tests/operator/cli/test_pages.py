@@ -158,6 +158,13 @@ def test_rubbish_is_one_line(write, capsys, text, problem):
     assert problem in captured.err
 
 
+def test_an_empty_name_is_not_the_current_folder(capsys):
+    assert run("") == 2
+    assert capsys.readouterr().err == (
+        "cacheaware: '': the name is empty: allowed are files, folders and -\n"
+    )
+
+
 def test_json_without_an_answer_is_an_empty_list(write, capsys):
     assert run(write("{"), "-o", "json") == 2
     assert json.loads(capsys.readouterr().out) == []

@@ -254,6 +254,8 @@ def test_one_engine_can_be_asked_for(files, scrape_json):
         pytest.param(["/"], "/: Is a directory", id="a directory"),
         pytest.param(["http://pod:x/metrics"], "is not valid", id="no port"),
         pytest.param(["a\0b"], "null", id="no path"),
+        pytest.param([""], "a source is empty", id="no name"),
+        pytest.param(["http://127.0.0.1:99999"], "port", id="a port too high"),
     ],
 )
 def test_what_cannot_be_right_is_one_line_and_code_2(files, scrape, args, message):
@@ -269,6 +271,7 @@ def test_what_cannot_be_right_is_one_line_and_code_2(files, scrape, args, messag
     [
         ("{", "not JSON"),
         ("[]", "a JSON object is allowed"),
+        ("[" * 100_000, "nested too deeply"),
         (json.dumps(CONFIG | {"num_attention_heads": 0}), "num_attention_heads"),
     ],
 )
@@ -278,6 +281,11 @@ def test_a_config_that_cannot_be_right_is_refused(files, scrape, content, messag
     assert (code, out) == (2, "")
     assert message in err
     assert err.count("\n") == 1
+
+
+def test_json_of_one_page_that_can_not_be_read_is_null(scrape):
+    code, out, _ = scrape("/no/such/page", "-o", "json")
+    assert (code, json.loads(out)) == (2, None)
 
 
 @contextmanager
@@ -341,7 +349,7 @@ def test_a_redirect_away_is_refused(scrape):
 
 
 def test_nobody_there_is_one_line(scrape):
-    code, out, err = scrape("http://127.0.0.1:1/metrics", "--timeout", "2", "-o", "json")
+    code, out, err = scrape("http://127.0.0.1:1/metrics", "--timeout", "2")
     assert (code, out) == (2, "")
     assert err.startswith("cacheaware: http://127.0.0.1:1/metrics: ")
     assert err.count("\n") == 1
