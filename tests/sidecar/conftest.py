@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -189,8 +189,15 @@ CLIENT = httpx.Client(
 class Sidecar:
     """The real process."""
 
-    def __init__(self, engine: FakeEngine, folder: Path, **settings: object) -> None:
+    def __init__(
+        self,
+        engine: FakeEngine,
+        folder: Path,
+        program: Sequence[str] = ("-m", "cacheaware_sidecar"),
+        **settings: object,
+    ) -> None:
         self.folder = folder
+        self.program = program
         self.port = free_port()
         given = {
             "engine_url": engine.url,
@@ -204,14 +211,13 @@ class Sidecar:
             "PATH": os.environ["PATH"],
             **{f"CACHEAWARE_{name.upper()}": str(value) for name, value in given.items()},
         }
-        self.log = folder / "log"
+        self.said, self.log = folder / "said", folder / "log"
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> "Sidecar":
-        with self.log.open("ab") as log:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "cacheaware_sidecar"], env=self.environment, stderr=log
-            )
+        command = [sys.executable, *self.program]
+        with self.said.open("ab") as said, self.log.open("ab") as log:
+            self.process = subprocess.Popen(command, env=self.environment, stdout=said, stderr=log)
         self.until(lambda: self.get("/livez").status_code == 200)
         return self
 

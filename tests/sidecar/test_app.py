@@ -4,7 +4,9 @@ import asyncio
 import logging
 import os
 import signal
+import socket
 import threading
+import time
 from contextlib import asynccontextmanager, suppress
 from importlib import metadata
 
@@ -155,12 +157,19 @@ def environment(monkeypatch, settings):
     return monkeypatch
 
 
+def sigterm_when_it_listens(port):
+    while True:
+        with suppress(OSError), socket.create_connection(("127.0.0.1", port)):
+            os.kill(os.getpid(), signal.SIGTERM)
+            return
+        time.sleep(0.02)
+
+
 def test_the_program_runs_until_sigterm_and_warns_of_misspelt_settings(
-    environment, own_logging, capsys
+    environment, own_logging, capsys, settings
 ):
     environment.setenv("CACHEAWARE_PROT", "1")
-    timer = threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGTERM))
-    timer.start()
+    threading.Thread(target=sigterm_when_it_listens, args=(settings.port,), daemon=True).start()
 
     assert program.main([]) == 0
     assert "CACHEAWARE_PROT is no setting" in capsys.readouterr().err
