@@ -20,7 +20,11 @@ def test_a_pod_is_not_ready_before_its_long_prompt_was_answered(fleet: Fleet):
     name = eventually(engine_ready, within=60, every=0.1, what="the engine's container Ready")
     (pod,) = fleet.pods()
     assert condition(pod, "Ready") == "False", "the engine answers, the pod isn't Ready yet"
-    assert fleet.state(name)["phase"] == "warming"
+    eventually(
+        lambda: fleet.state(name)["phase"] == "warming", within=5, every=0.2, what="phase warming"
+    )
+    (pod,) = fleet.pods()
+    assert condition(pod, "Ready") == "False", "warming is not Ready"
 
     fleet.wait_ready(1, within=60)
     state = fleet.state(name)
