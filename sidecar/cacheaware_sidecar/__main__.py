@@ -61,11 +61,11 @@ def _run(settings: Settings) -> int:
     # The first process of a container ignores a signal that it has no handler for.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     # httpx's own command line would load click, rich and pygments: 10 MB for nothing.
-    sys.modules.setdefault("httpx._main", None)  # type: ignore[arg-type]
+    sys.modules.setdefault("httpx._main", None)  # type: ignore[arg-type] # None: not to be found
     import asyncio  # noqa: PLC0415 - the hook does without
 
     from cacheaware_sidecar import logs  # noqa: PLC0415 - only after the line above
-    from cacheaware_sidecar.app import App  # noqa: PLC0415
+    from cacheaware_sidecar.app import App  # noqa: PLC0415 - as above
 
     logs.set_up(settings.log_format)
     log = logging.getLogger("cacheaware_sidecar")

@@ -11,7 +11,6 @@ from typing import Final
 from cacheaware_sidecar import drain, store
 from cacheaware_sidecar.engines import EngineSample
 from cacheaware_sidecar.export import View
-from cacheaware_sidecar.geometry import Geometries
 from cacheaware_sidecar.lifecycle import (
     DrainBegun,
     Emptied,
@@ -27,6 +26,7 @@ from cacheaware_sidecar.lifecycle import (
     advance,
     is_ready,
 )
+from cacheaware_sidecar.model_geometry import ModelGeometry
 from cacheaware_sidecar.observed import Observed
 from cacheaware_sidecar.problems import ProblemLog
 from cacheaware_sidecar.settings import Settings
@@ -48,7 +48,7 @@ class Pod:
         self.settings = settings
         self.state = state
         self.observed = Observed()
-        self.geometries = Geometries(settings)
+        self.geometry = ModelGeometry(settings)
         self.config_problem: str | None = None
         self.warmup_step = self.warmup_steps = 0
         self.warmup_s: float | None = None
@@ -90,7 +90,7 @@ class Pod:
             return
         self.apply(Scraped(sample.started_at), now)
         self.observed.good(sample, now)
-        self.geometries.of(sample)
+        self.geometry.of(sample)
 
     def scrape_failed(self, kind: str, text: str, now: float) -> None:
         """Takes a look that brought no page; only a closed port says something of the engine."""
@@ -152,7 +152,7 @@ class Pod:
             scrape and f"metrics page: {scrape}",
             *sample.problems,
             self.config_problem and f"config.json: {self.config_problem}",
-            *self.geometries.problems,
+            *self.geometry.problems,
             *self._warmup_problems,
             self._save_problem,
             "the engine died or was replaced within the last 10 minutes" if restarted else None,
@@ -164,7 +164,7 @@ class Pod:
         """What `GET /v1/state` tells."""
         sample = self.observed.sample or EngineSample()
         age = self.observed.age(now)
-        kv = kv_state(sample, self.geometries.of(sample))
+        kv = kv_state(sample, self.geometry.of(sample))
         return PodState(
             phase=self.phase.value,
             phase_age_s=round(now - self.state.since, 3),
@@ -195,7 +195,7 @@ class Pod:
             engine_restarts=self.state.engine - 1,
             drain_s=self.drain_s,
             drain_cut=self.drain_cut,
-            config_loaded=self.geometries.config is not None if wanted else None,
+            config_loaded=self.geometry.config is not None if wanted else None,
         )
 
     def _warmup_state(self) -> WarmupState:

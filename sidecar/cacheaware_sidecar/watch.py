@@ -162,7 +162,7 @@ class Watch:
             max_batched_tokens=settings.max_batched_tokens,
             max_model_length=settings.max_model_length,
         )
-        config = pod.geometries.config
+        config = pod.geometry.config
         model = settings.model or warmup.first_model(models)
         steps = warmup.plan(warmup.limits_from(models, config, told, model))
         pod.warmup_steps = len(steps)
@@ -197,7 +197,7 @@ class Watch:
             return
         while True:
             try:
-                self._pod.geometries.config = await model_config.load(settings, transport)
+                self._pod.geometry.config = await model_config.load(settings, transport)
             except model_config.ConfigUnavailableError as error:
                 self._pod.config_problem = f"{error.reason}: {error}"
                 pauses = model_config.Pauses(failures)

@@ -1,6 +1,5 @@
 """How long one iteration of an engine takes: five coefficients, one formula."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 
@@ -47,13 +46,6 @@ class IterationCost:
         """Seconds that a chunk of `tokens` after `start` tokens of its prompt adds."""
         pairs = (start + tokens) ** 2 - start**2
         return (self.a1_ms_per_ktok * tokens / 1e3 + self.a2_ms_per_mtok2 * pairs / 1e6) / 1e3
-
-    def iteration_s(
-        self, batch: int, context_tokens: int, chunks: Iterable[tuple[int, int]] = ()
-    ) -> float:
-        """Seconds of a whole iteration; `chunks` are (start, tokens)."""
-        prefill = sum(self.chunk_s(start, tokens) for start, tokens in chunks)
-        return self.decode_s(batch, context_tokens) + prefill
 
     def times(
         self, *, c0: float = 1, c1: float = 1, c2: float = 1, a1: float = 1, a2: float = 1

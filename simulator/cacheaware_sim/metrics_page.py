@@ -263,7 +263,7 @@ def cache_config(config: EngineConfig) -> dict[str, str]:
 
 
 def _bound(value: float) -> str:
-    return str(floatToGoString(value))  # type: ignore[no-untyped-call]
+    return str(floatToGoString(value))  # type: ignore[no-untyped-call] # the library has no types here
 
 
 def _by_source(counters: Mapping[str, float]) -> dict[str, float]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cacheaware_sim import tokens
-from cacheaware_sim.api_errors import ApiError, bad_request, unknown_model
+from cacheaware_sim.api_errors import bad_request, unknown_model
 
 COMPLETION_MAX_TOKENS = 16
 """OpenAI's own default for completions."""
@@ -200,14 +200,3 @@ class Answer:
     def _chunk(self, choices: list[dict[str, Any]]) -> dict[str, Any]:
         kind = "chat.completion.chunk" if self._chat else "text_completion"
         return {**self._common, "object": kind, "choices": choices}
-
-
-__all__ = [
-    "Answer",
-    "ApiError",
-    "Ask",
-    "Served",
-    "parse",
-    "prompt_for_tokenize",
-    "usage",
-]

@@ -107,14 +107,21 @@ async def test_a_hook_is_let_go_when_a_new_engine_takes_the_place(engine, settin
         ("GET", "/nothing", 404),
         ("PUT", "/readyz", 405),
         ("POST", "/cordon", 403),
+        ("POST", "/uncordon", 403),
+        ("GET", "/cordon", 405),
         ("DELETE", "/uncordon", 405),
-        ("HEAD", "/drain/wait", 200),
         ("GET", "/readyz", 503),
         ("GET", "/livez", 200),
+        ("HEAD", "/livez", 200),
+        ("HEAD", "/metrics", 200),
+        ("HEAD", "/drain/wait", 200),
     ],
 )
 async def test_each_request_has_a_defined_answer(settings, method, path, status):
-    assert (await App(settings).respond(Request(method, path))).status == status
+    app = App(settings)
+
+    assert (await app.respond(Request(method, path))).status == status
+    assert app.pod.phase == "loading"
 
 
 async def test_a_loop_that_is_stuck_is_named(settings):

@@ -224,19 +224,19 @@ def test_the_status_of_a_warmup(new_pod):
 
 def test_bytes_follow_the_block_size_and_dtype_that_the_engine_tells(new_pod):
     pod = new_pod(tensor_parallel=2)
-    pod.geometries.config = LLAMA_31_8B
+    pod.geometry.config = LLAMA_31_8B
     pod.scraped(SAMPLE, 1.0)
     assert pod.pod_state(1.0).kv.page_bytes == 32768
     pod.scraped(replace(SAMPLE, block_size=32, kv_dtype="fp8"), 2.0)
     assert pod.pod_state(2.0).kv.page_bytes == 32768
     assert pod.pod_state(2.0).kv.capacity_bytes == 100 * 32 * 65536
-    pod.geometries.config = {**LLAMA_31_8B, "num_hidden_layers": 16}
+    pod.geometry.config = {**LLAMA_31_8B, "num_hidden_layers": 16}
     assert pod.pod_state(2.0).kv.capacity_bytes == 100 * 32 * 32768
 
 
 def test_a_set_dtype_overrides_what_the_engine_tells(new_pod):
     pod = new_pod(kv_cache_dtype="fp8")
-    pod.geometries.config = LLAMA_31_8B
+    pod.geometry.config = LLAMA_31_8B
     pod.scraped(SAMPLE, 1.0)
 
     assert pod.pod_state(1.0).kv.page_bytes == 32768
@@ -252,7 +252,7 @@ def test_a_set_dtype_overrides_what_the_engine_tells(new_pod):
 )
 def test_a_configuration_without_bytes_is_a_problem_and_nothing_more(new_pod, config, words):
     pod = new_pod()
-    pod.geometries.config = config
+    pod.geometry.config = config
     pod.scraped(SAMPLE, 1.0)
     state = pod.pod_state(1.0)
 
@@ -262,7 +262,7 @@ def test_a_configuration_without_bytes_is_a_problem_and_nothing_more(new_pod, co
 
 def test_parallel_sizes_that_contradict_each_other_are_a_problem(new_pod):
     pod = new_pod(tensor_parallel=4, decode_context_parallel=3)
-    pod.geometries.config = LLAMA_31_8B
+    pod.geometry.config = LLAMA_31_8B
     pod.scraped(SAMPLE, 1.0)
 
     assert pod.pod_state(1.0).kv.page_bytes is None

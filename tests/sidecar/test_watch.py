@@ -325,7 +325,7 @@ async def test_a_hub_is_asked_until_it_answers_with_growing_pauses(bench):
     transport = httpx.MockTransport(lambda _: httpx.Response(200, json=CONFIG))
     await it.watch.read_config_forever(transport)
     assert it.pod.config_problem is None
-    assert it.pod.geometries.config == CONFIG
+    assert it.pod.geometry.config == CONFIG
 
 
 async def test_a_file_is_read_again_because_a_configmap_may_change(bench, tmp_path):
@@ -337,7 +337,7 @@ async def test_a_file_is_read_again_because_a_configmap_may_change(bench, tmp_pa
     await read_config(it, 1)
 
     assert it.engine.slept == [60.0]
-    assert it.pod.geometries.config == CONFIG
+    assert it.pod.geometry.config == CONFIG
 
 
 async def test_without_a_source_nothing_is_read(bench):

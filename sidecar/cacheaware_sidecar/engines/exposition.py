@@ -128,9 +128,3 @@ def _parse_bound(block: bytes) -> float:
 
 
 _kept_bound = lru_cache(maxsize=4096)(_parse_bound)
-
-
-def forget_labels() -> None:
-    """Drop the kept labels: for measuring what the first scan of a page costs."""
-    _kept_labels.cache_clear()
-    _kept_bound.cache_clear()

@@ -10,7 +10,6 @@ from cacheaware_sidecar.engines import scan
 from cacheaware_sidecar.engines.exposition import (
     Finder,
     bounds_of,
-    forget_labels,
     labels_of,
     read_series,
 )
@@ -109,13 +108,6 @@ def test_long_labels_are_read_but_not_kept():
     value = b"x" * 5000
     assert labels_of(b'{a="' + value + b'"') == {"a": value.decode()}
     assert bounds_of([b'{le="0.5",a="' + value + b'"']) == [0.5]
-
-
-def test_forgotten_labels_are_read_again():
-    page = RUNNING + b' 1\nvllm:time_to_first_token_seconds_bucket{le="1"} 2\n'
-    before = scan(page)
-    forget_labels()
-    assert scan(page) == before
 
 
 @pytest.mark.parametrize("le", [b"", b'{le="x"', b'{le="NaN"', b"{le", b'{a="1"'])

@@ -7,8 +7,8 @@ from cacheaware_sidecar.kv import ConfigError, Geometry, Parallel, geometry
 from cacheaware_sidecar.settings import Settings
 
 
-class Geometries:
-    """Computes a geometry once for each block size and dtype seen."""
+class ModelGeometry:
+    """The geometry at a sample's block size and dtype, computed anew only when they change."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
