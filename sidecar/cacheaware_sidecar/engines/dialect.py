@@ -30,6 +30,9 @@ def no_version(_found: Found) -> None:
     return
 
 
+ALL_TOKENS = frozenset({"prompt_tokens", "generation_tokens"})
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dialect:
     """One engine's names.
@@ -58,6 +61,8 @@ class Dialect:
     """From the reader, and the engines that the load's series name."""
     counters: Mapping[str, tuple[Signal, ...]] = field(default_factory=dict)
     """Field of EngineSample -> what it is the sum of."""
+    counted_at_end: frozenset[str] = frozenset()
+    """Token counters that get all tokens of a request when it ends, none while it runs."""
     hit_ratio: Signal | None = None
     histograms: Mapping[str, tuple[Family, ...]] = field(default_factory=dict)
     """Field of EngineSample -> histograms that tell it, the best first."""

@@ -3,7 +3,9 @@
 import math
 from dataclasses import dataclass
 
+from cacheaware_sidecar.engines.detect import DIALECTS
 from cacheaware_sidecar.engines.sample import EngineSample
+from cacheaware_sidecar.engines.vllm import INFERENCE_SIM
 
 COUNTERS = (
     "prefix_queries",
@@ -13,18 +15,19 @@ COUNTERS = (
     "requests",
     "preemptions",
 )
+_COUNTED_AT_END = {each.engine: each.counted_at_end for each in (*DIALECTS, INFERENCE_SIM)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rates:
     """Per-second rates and ratios between two samples; None where either does not tell.
 
-    Token counters grow while a request runs, the counter of requests only when it ends. So what
-    began, ran on and ended between the samples is counted by both gauges, `running` and `requests`:
-    a prompt counts where a request began (ended + more running), and its answer as far as it got,
-    half of it on average (ended + half of more running). 24 requests of 500 + 100 tokens that
-    began in the window, 1 of them ended, 1,250 tokens generated: 12,000 / (1 + 23) = 500 prompt
-    tokens and 1,250 / (1 + 11.5) = 100 generation tokens a request.
+    vLLM and LMDeploy count tokens while a request runs, but the request only when it ends. So
+    prompts are divided by the requests that began (ended + more running), and answers, which are
+    half done on average, by ended + half of more running. 24 requests of 500 + 100 tokens began,
+    1 of them has ended, 1,250 tokens were generated: 12,000 / (1 + 23) = 500 prompt tokens and
+    1,250 / (1 + 23 / 2) = 100 generation tokens a request. Tokens that an engine counts when a
+    request ends are divided by the requests that ended.
     """
 
     prompt_tokens_per_s: float | None = None
@@ -60,15 +63,13 @@ def rates(before: EngineSample, after: EngineSample, seconds: float) -> Rates:
         return Rates()
     anew = restarted(before, after)
     grown = {name: _grown(before, after, name, anew=anew) for name in COUNTERS}
-    ended, more_running = grown["requests"], _more_running(before, after, anew=anew)
+    more = _more_running(before, after, anew=anew)
     return Rates(
         prompt_tokens_per_s=ratio(grown["prompt_tokens"], seconds),
         generation_tokens_per_s=ratio(grown["generation_tokens"], seconds),
         requests_per_s=ratio(grown["requests"], seconds),
-        prompt_tokens_per_request=_per_request(grown["prompt_tokens"], ended, more_running),
-        generation_tokens_per_request=_per_request(
-            grown["generation_tokens"], ended, more_running / 2
-        ),
+        prompt_tokens_per_request=_per_request("prompt_tokens", grown, after, more),
+        generation_tokens_per_request=_per_request("generation_tokens", grown, after, more / 2),
         prefix_hit_ratio=_hit_ratio(grown, after),
         preemptions_per_s=ratio(grown["preemptions"], seconds),
     )
@@ -93,10 +94,16 @@ def _more_running(before: EngineSample, after: EngineSample, *, anew: bool) -> f
     return 0.0 if old is None or after.running is None else after.running - old
 
 
-def _per_request(tokens: float | None, ended: float | None, in_flight: float) -> float | None:
-    """Tokens of one request; None where they are not of a whole one."""
-    requests = None if ended is None else ended + in_flight
-    return None if requests is None or requests < 1 else ratio(tokens, requests)
+def _per_request(
+    name: str, grown: dict[str, float | None], after: EngineSample, in_flight: float
+) -> float | None:
+    """Tokens of one request; None where they are of less than a whole one."""
+    requests = grown["requests"]
+    if requests is None:
+        return None
+    if name not in _COUNTED_AT_END.get(after.engine or "", ()):
+        requests += in_flight
+    return ratio(grown[name], requests) if requests >= 1 else None
 
 
 def _hit_ratio(grown: dict[str, float | None], after: EngineSample) -> float | None:

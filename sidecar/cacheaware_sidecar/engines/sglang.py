@@ -7,7 +7,7 @@ scheduling `priority=""` is the total. `token_usage` is already the fullest of t
 
 from functools import partial
 
-from cacheaware_sidecar.engines.dialect import Capacity, Dialect
+from cacheaware_sidecar.engines.dialect import ALL_TOKENS, Capacity, Dialect
 from cacheaware_sidecar.engines.exposition import Found
 from cacheaware_sidecar.engines.reader import Rank, Reader
 from cacheaware_sidecar.engines.signal import Signal, families, names
@@ -77,6 +77,7 @@ SGLANG = Dialect(
         "requests": (Signal(_names("num_requests_total")),),
         "preemptions": (Signal(_names("num_retracted_requests_total")),),
     },
+    counted_at_end=ALL_TOKENS,
     hit_ratio=_gauge("cache_hit_rate"),
     histograms={
         "ttft": _families("time_to_first_token_seconds"),

@@ -1,7 +1,8 @@
 """Text Generation Inference (`router/src/server.rs`).
 
 A gauge is on the page only after it was first set. KV usage is not reported:
-`tgi_batch_current_max_tokens` is what the batch may grow to, not what it holds.
+`tgi_batch_current_max_tokens` is what the batch may grow to, not what it holds. Prompt tokens are
+counted when a request arrives, so they run ahead of it while it waits.
 """
 
 from functools import partial
@@ -31,6 +32,7 @@ TGI = Dialect(
         "generation_tokens": (Signal(_names("request_generated_tokens_sum")),),
         "requests": (Signal(_names("request_success")), Signal(_names("request_failure"))),
     },
+    counted_at_end=frozenset({"generation_tokens"}),
     histograms={
         "tpot": _families("request_mean_time_per_token_duration"),
         "e2e": _families("request_duration"),

@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from cacheaware_sidecar.engines.dialect import Capacity, Dialect
+from cacheaware_sidecar.engines.dialect import ALL_TOKENS, Capacity, Dialect
 from cacheaware_sidecar.engines.reader import Rank, Reader
 from cacheaware_sidecar.engines.signal import Signal, families, names
 
@@ -45,6 +45,7 @@ TRTLLM = Dialect(
         "generation_tokens": (Signal(_names("generation_tokens_total")),),
         "requests": (Signal(_names("num_requests_completed_total", "request_success_total")),),
     },
+    counted_at_end=ALL_TOKENS,
     hit_ratio=Signal(_names("kv_cache_hit_rate")),
     histograms={
         "ttft": _families("time_to_first_token_seconds"),

@@ -6,7 +6,7 @@ Names over time: vLLM `vllm/engine/metrics.py` (V0), `vllm/v1/metrics/loggers.py
 from collections.abc import Callable
 from dataclasses import replace
 
-from cacheaware_sidecar.engines.dialect import Dialect, no_version
+from cacheaware_sidecar.engines.dialect import ALL_TOKENS, Dialect, no_version
 from cacheaware_sidecar.engines.exposition import Found, read_series
 from cacheaware_sidecar.engines.signal import Signal, families, names
 from cacheaware_sidecar.engines.vllm_capacity import capacity_from_info
@@ -89,7 +89,7 @@ def is_imitation(found: Found) -> bool:
 
 
 VLLM = _dialect("vllm:", ("engine",), ("_total",))
-INFERENCE_SIM = replace(VLLM, engine="inference-sim", version=no_version)
+INFERENCE_SIM = replace(VLLM, engine="inference-sim", version=no_version, counted_at_end=ALL_TOKENS)
 _RAY_LABELS = ("WorkerId", "ReplicaId", "engine")
 # Ray exports a counter under both names; its page's process is Ray's agent, not the engine.
 RAY = tuple(

@@ -175,6 +175,31 @@ def test_a_request_has_the_tokens_of_what_began_and_what_is_half_done(
     )
 
 
+@pytest.mark.parametrize(
+    ("engine", "prompt", "generation"),
+    [
+        ("vllm", 500, 100),
+        ("lmdeploy", 500, 100),
+        ("sglang", 12_500, 1300),
+        ("trtllm", 12_500, 1300),
+        ("inference-sim", 12_500, 1300),
+        ("tgi", 500, 1300),
+    ],
+)
+def test_tokens_that_an_engine_counts_at_the_end_are_those_of_requests_that_ended(
+    engine, prompt, generation
+):
+    before = replace(IDLE, engine=engine)
+    after = replace(
+        before, running=24, requests=101, prompt_tokens=62_500, generation_tokens=11_300
+    )
+    result = rates(before, after, 60)
+    assert (result.prompt_tokens_per_request, result.generation_tokens_per_request) == (
+        prompt,
+        generation,
+    )
+
+
 COUNTS = st.none() | st.floats(0, 1e12)
 SAMPLES = st.builds(
     EngineSample, running=COUNTS, **dict.fromkeys(COUNTERS, COUNTS), started_at=COUNTS
