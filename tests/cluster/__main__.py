@@ -91,9 +91,9 @@ def _path_of_programs() -> Path:
     folder = CHECKOUT / "build" / "bin"
     folder.mkdir(parents=True, exist_ok=True)
     for name, program in (("kubectl", programs.kubectl()), ("helm", programs.helm())):
-        link = folder / name
+        link, real = folder / name, program.resolve()  # the folder itself may be on PATH
         link.unlink(missing_ok=True)
-        link.symlink_to(program)
+        link.symlink_to(real)
     return folder
 
 

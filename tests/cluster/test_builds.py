@@ -5,6 +5,7 @@ import shutil
 import tarfile
 
 import pytest
+from tests.cluster import __main__ as commands
 from tests.cluster import go_toolchain, packages, pip_settings, programs
 from tests.cluster.cache import cache_folder, fingerprint
 from tests.cluster.choice import CHECKOUT
@@ -111,3 +112,16 @@ def test_an_images_sources_are_those_that_it_runs():
     operator, sidecar, mock = (image.sources(CHECKOUT) for image in IMAGES)
     assert len({operator, sidecar, mock}) == 3
     assert IMAGES[1].sources(CHECKOUT) == sidecar
+
+
+def test_programs_found_in_our_own_folder_are_not_linked_to_themselves(monkeypatch, tmp_path):
+    real = tmp_path / "real"
+    real.write_text("")
+    monkeypatch.setattr(commands, "CHECKOUT", tmp_path)
+    for name in ("kubectl", "helm"):
+        monkeypatch.setattr(programs, name, lambda: real)
+    folder = commands._path_of_programs()
+    for name in ("kubectl", "helm"):  # the folder is now on PATH
+        monkeypatch.setattr(programs, name, lambda name=name: folder / name)
+    commands._path_of_programs()
+    assert {link.resolve() for link in folder.iterdir()} == {real}
