@@ -37,7 +37,10 @@ def explain(
     context: ContextOption = None,
     output: OutputOption = Format.TABLE,
 ) -> None:
-    """Say what a CacheAwareScaler wants, why, on which numbers, and what limited it."""
+    """Say what a CacheAwareScaler wants, why, on which numbers, and what limited it.
+
+    Exit code 1: it is not Ready.
+    """
     space = namespace or namespace_of(context)
     body = with_cluster(lambda kube: read_scaler(kube, space, name), context)
     found = story(body)
@@ -112,7 +115,7 @@ def show(found: Mapping[str, Any], now: datetime) -> None:
     if not found["upToDate"]:
         print("The status is about an older spec.")
     print()
-    print(headline(found))
+    print(headline(found, now))
     if found["message"]:
         print(f"  {found['message']}")
     show_terms(found["terms"])
@@ -124,13 +127,16 @@ def show(found: Mapping[str, Any], now: datetime) -> None:
     show_decisions(found["decisions"], now)
 
 
-def headline(found: Mapping[str, Any]) -> str:
-    """Current, desired and pods in one line."""
+def headline(found: Mapping[str, Any], now: datetime) -> str:
+    """Current, desired, pods and when; only the reason where the target wasn't read."""
+    if found["current"] is None:
+        return f"decides nothing  {found['reason'] or ''}"
     wants = f"{cell(found['current'])} -> {cell(found['desired'])}"
     if found["current"] == found["desired"]:
         wants = f"stays at {cell(found['current'])}"
     pods = f"{cell(found['serving'])} serving, {cell(found['starting'])} starting"
-    return f"{wants}  {found['reason'] or ''}  ({pods})"
+    when = f", {ago(found['decisions'][0]['time'], now)} ago" if found["decisions"] else ""
+    return f"{wants}  {found['reason'] or ''}  ({pods}{when})"
 
 
 def show_terms(terms: Sequence[Mapping[str, Any]]) -> None:
@@ -148,10 +154,11 @@ def show_terms(terms: Sequence[Mapping[str, Any]]) -> None:
 
 
 def show_not_well(conditions: Sequence[Mapping[str, Any]]) -> None:
-    """Conditions that are not as they should be."""
-    if conditions:
+    """Conditions that are not as they should be; Ready only sums the others up."""
+    parts = [one for one in conditions if one["type"] != Conditions.READY]
+    if parts:
         print("\nNot well:")
-    for one in conditions:
+    for one in parts:
         print(f"  {one['type']} is {one['status']}: {one['reason']}: {one.get('message', '')}")
 
 

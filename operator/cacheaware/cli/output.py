@@ -10,6 +10,13 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+TEXT = 40
+"""Columns of more characters are text, the only ones that are wrapped."""
+TEXT_AT_LEAST = 20
+GAP = 2
+WHOLE = 1000
+"""From here on a number is shown without a fraction."""
+
 
 class Format(StrEnum):
     """The value of `-o`."""
@@ -29,27 +36,37 @@ def print_json(value: Any) -> None:
 
 
 def print_table(columns: Iterable[str], rows: Iterable[Iterable[Any]], title: str = "") -> None:
-    """Print a plain table; None shows as a dash, whole floats without a fraction."""
+    """Print a plain table; in a small terminal only text is wrapped, never a name or a number."""
     table = Table(title=title or None, box=None, header_style="bold", pad_edge=False)
-    for column in columns:
-        table.add_column(column, overflow="fold")
-    for row in rows:
-        table.add_row(*(cell(value) for value in row))
-    console().print(table)
+    lines = [list(columns), *([cell(value) for value in row] for row in rows)]
+    widths = [max(map(longest_line, column)) for column in zip(*lines, strict=True)]
+    for head, width in zip(lines[0], widths, strict=True):
+        table.add_column(head, overflow="fold", no_wrap=width <= TEXT)
+    for line in lines[1:]:
+        table.add_row(*line)
+    needed = sum(width if width <= TEXT else TEXT_AT_LEAST for width in widths)
+    console(needed + GAP * (len(widths) - 1)).print(table)
 
 
-def console() -> Console:
-    """A console that does not break lines when its output is piped."""
+def longest_line(text: str) -> int:
+    """Characters of the longest line."""
+    return max(map(len, text.split("\n")))
+
+
+def console(needed: int = 0) -> Console:
+    """A console of at least `needed` columns that does not break lines when its output is piped."""
     plain = Console(highlight=False, markup=False)
-    return plain if plain.is_terminal else Console(width=240, highlight=False, markup=False)
+    width = max(plain.width if plain.is_terminal else 240, needed)
+    return Console(width=width, highlight=False, markup=False)
 
 
 def cell(value: Any) -> str:
-    """A value as a person reads it."""
+    """A value as a person reads it: None is a dash, a fraction has at most four figures."""
     if value is None:
         return "-"
-    if isinstance(value, float) and math.isfinite(value) and value == int(value):
-        return f"{int(value):,}"
+    if isinstance(value, float) and math.isfinite(value):
+        whole = value == int(value) or abs(value) >= WHOLE
+        return f"{value:,.0f}" if whole else f"{value:.4g}"
     if isinstance(value, int) and not isinstance(value, bool):
         return f"{value:,}"
     return str(value)

@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -17,16 +18,18 @@ from cacheaware.cli.cluster import (
     with_cluster,
 )
 from cacheaware.cli.errors import BadInputError
-from cacheaware.cli.explain import story
-from cacheaware.cli.output import Format, OutputOption, console, print_json, print_table
+from cacheaware.cli.explain import ago, story
+from cacheaware.cli.output import Format, OutputOption, cell, console, print_json, print_table
 
 if TYPE_CHECKING:
     from cacheaware.kube import Kube
     from cacheaware.pods import PodRecord
 
 WATCH_SECONDS = 2.0
-BAR = 12
+BAR = 8
 KV_SIGNALS = ("kv-tokens", "kv-usage")
+ON_ITS_WAY = frozenset({"PodInitializing", "ContainerCreating"})
+"""Why a container waits that nothing is wrong with."""
 
 
 @app.command()
@@ -50,7 +53,8 @@ def top(  # noqa: PLR0917 - typer reads options from parameters
             if name is not None and space is not None:
                 show_pods(await pods_of(kube, space, name), output, clear=watch)
             else:
-                show_scalers(await list_scalers(kube, space), output, clear=watch)
+                found = await list_scalers(kube, space)
+                show_scalers(found, output, everywhere=everywhere, clear=watch)
             if not watch:
                 return
             await asyncio.sleep(WATCH_SECONDS)
@@ -58,8 +62,10 @@ def top(  # noqa: PLR0917 - typer reads options from parameters
     with_cluster(look, context)
 
 
-def show_scalers(bodies: list[dict[str, Any]], output: Format, *, clear: bool) -> None:
-    """One line for each scaler."""
+def show_scalers(
+    bodies: list[dict[str, Any]], output: Format, *, everywhere: bool, clear: bool
+) -> None:
+    """One line for each scaler, with its namespace where there are several."""
     found = [scaler_line(body) for body in bodies]
     if output is Format.JSON:
         print_json(found)
@@ -68,21 +74,26 @@ def show_scalers(bodies: list[dict[str, Any]], output: Format, *, clear: bool) -
         console().clear()
     columns = (
         "NAMESPACE", "NAME", "TARGET", "MODE", "KV DEMAND", "PENDING", "SERVING", "STARTING",
-        "CURRENT", "DESIRED", "REASON",
+        "REPLICAS", "REASON", "SEEN",
     )  # fmt: skip
+    now = datetime.now(UTC)
     rows = [
         (
-            one["namespace"], one["name"], one["target"], one["mode"], bar(one["kvDemand"]),
-            one["pending"], one["serving"], one["starting"], one["current"], one["desired"],
-            one["reason"],
+            one["namespace"], one["name"], one["target"].rpartition("/")[2], one["mode"],
+            bar(one["kvDemand"]), one["pending"], one["serving"], one["starting"], replicas(one),
+            one["reason"], one["time"] and f"{ago(one['time'], now)} ago",
         )
         for one in found
     ]  # fmt: skip
-    print_table(columns, rows)
+    first = 0 if everywhere else 1
+    print_table(columns[first:], [row[first:] for row in rows])
 
 
 def scaler_line(body: Mapping[str, Any]) -> dict[str, Any]:
-    """A scaler's numbers under stable keys; `kvDemand` is demand over the capacity that serves."""
+    """A scaler's numbers under stable keys.
+
+    `kvDemand` is demand over the capacity that serves; `time` is when the operator wrote them.
+    """
     found = story(body)
     terms = {one["signal"]: one for one in found["terms"]}
     kv = next((terms[signal] for signal in KV_SIGNALS if signal in terms), None)
@@ -99,7 +110,13 @@ def scaler_line(body: Mapping[str, Any]) -> dict[str, Any]:
         "current": found["current"],
         "desired": found["desired"],
         "reason": found["reason"],
+        "time": found["decisions"][0]["time"] if found["decisions"] else None,
     }
+
+
+def replicas(line: Mapping[str, Any]) -> str | None:
+    """Replicas and those wanted."""
+    return None if line["current"] is None else f"{line['current']} -> {cell(line['desired'])}"
 
 
 def share(kv: Mapping[str, Any] | None, serving: int | None, percent: int) -> float | None:
@@ -135,14 +152,29 @@ async def pods_of(kube: "Kube", namespace: str, name: str) -> list[dict[str, Any
         )
     except TargetError as error:
         raise BadInputError(str(error)) from error
-    records: list[PodRecord] = []
+    records: list[tuple[PodRecord, str | None]] = []
     async for page in kube.pages(f"/api/v1/namespaces/{namespace}/pods"):
-        records += map(pod_record, page.get("items") or ())
-    chosen = [one for one in records if target.selector.matches(one.labels) and not one.finished]
-    return list(await asyncio.gather(*(pod_line(kube, one) for one in chosen)))
+        records += ((pod_record(one), stuck(one)) for one in page.get("items") or ())
+    chosen = [
+        (one, why)
+        for one, why in records
+        if target.selector.matches(one.labels) and not one.finished
+    ]
+    return list(await asyncio.gather(*(pod_line(kube, one, why) for one, why in chosen)))
 
 
-async def pod_line(kube: "Kube", record: "PodRecord") -> dict[str, Any]:
+def stuck(pod: Mapping[str, Any]) -> str | None:
+    """The first container of a Pod object that can't start, and why, such as ImagePullBackOff."""
+    status = pod.get("status") or {}
+    kinds = ("initContainerStatuses", "containerStatuses")
+    for one in (one for kind in kinds for one in status.get(kind) or ()):
+        reason = ((one.get("state") or {}).get("waiting") or {}).get("reason")
+        if reason and reason not in ON_ITS_WAY:
+            return f"{one['name']}: {reason}"
+    return None
+
+
+async def pod_line(kube: "Kube", record: "PodRecord", why: str | None) -> dict[str, Any]:
     """A pod's numbers; `problem` says why there are none."""
     from cacheaware.kube import KubeError
 
@@ -154,12 +186,12 @@ async def pod_line(kube: "Kube", record: "PodRecord") -> dict[str, Any]:
         "problem": None,
     }
     if record.sidecar_port is None:
-        return {**line, **pod_numbers({}), "problem": "no sidecar"}
+        return {**line, **pod_numbers({}), "problem": why or "no sidecar"}
     pod = f"/api/v1/namespaces/{record.namespace}/pods/{record.name}:{record.sidecar_port}"
     try:
         return {**line, **pod_numbers(await kube.get(f"{pod}/proxy/v1/state"))}
     except KubeError as error:
-        return {**line, **pod_numbers({}), "problem": f"{error.status} {error.reason}"}
+        return {**line, **pod_numbers({}), "problem": why or f"{error.status} {error.reason}"}
 
 
 def pod_numbers(state: Mapping[str, Any]) -> dict[str, Any]:
@@ -183,11 +215,11 @@ def show_pods(found: list[dict[str, Any]], output: Format, *, clear: bool) -> No
         return
     if clear:
         console().clear()
-    columns = ("POD", "NODE", "PHASE", "KV", "TOKENS", "CAPACITY", "RUNNING", "WAITING", "PROBLEM")
+    columns = ("POD", "PHASE", "KV", "TOKENS", "CAPACITY", "RUNNING", "WAITING", "PROBLEM")
     rows = [
         (
-            one["pod"], one["node"], one["phase"], bar(one["usage"]), one["usedTokens"],
-            one["capacityTokens"], one["running"], one["waiting"],
+            one["pod"], one["phase"], bar(one["usage"]), one["usedTokens"], one["capacityTokens"],
+            one["running"], one["waiting"],
             one["problem"] or "; ".join(one["problems"]) or None,
         )
         for one in found

@@ -9,6 +9,7 @@ from tests.operator.conftest import scaler_body
 from cacheaware import names
 from cacheaware.cli import main
 from cacheaware.cli.explain import ago, story
+from cacheaware.cli.top import stuck
 from cacheaware.kube import Kube, KubeError
 
 SCALERS = (names.GROUP, names.VERSION, names.PLURAL)
@@ -149,7 +150,7 @@ def test_it_tells_the_story_in_plain_words(cluster, capsys):
     assert code == 0
     for said in (
         "demo/chat: Deployment chat, mode Scale, 1..10 replicas",
-        "2 -> 4  ScaledUp  (2 serving, 1 starting)",
+        "2 -> 4  ScaledUp  (2 serving, 1 starting, ",
         "19,500 / 8,000 = 2.44 -> 3",
         "Limited by rate.",
         "Gives up chat-1: idle",
@@ -175,6 +176,18 @@ def test_what_is_not_ready_is_a_finding(cluster, capsys):
     assert "stays at 2" in out
 
 
+def test_a_target_that_is_not_there_is_said_once(cluster, capsys):
+    told = {"status": "False", "reason": "TargetNotFound", "message": "no such Deployment"}
+    conditions = [{"type": kind, **told} for kind in ("Ready", "TargetResolved")]
+    status = {"observedGeneration": 1, "conditions": conditions, "decisions": []}
+    cluster(SCALERS, {**body(), "status": status})
+    code, out, _ = ran(capsys, "explain", "chat")
+    assert code == 1
+    assert "decides nothing  TargetNotFound" in out
+    assert "TargetResolved is False: TargetNotFound" in out
+    assert "Ready is False" not in out
+
+
 def test_without_an_operator_it_says_so(cluster, capsys):
     cluster(SCALERS, scaler_body())
     code, out, _ = ran(capsys, "explain", "chat")
@@ -194,11 +207,12 @@ def test_top_shows_all_scalers(cluster, capsys):
     cluster(SCALERS, other)
     code, out, _ = ran(capsys, "top", "-A")
     assert code == 0
-    assert "Deployment/chat" in out
+    assert "NAMESPACE" in out
     assert "prod" in out
     assert "98%" in out
     code, out, _ = ran(capsys, "top", "-o", "json")
     (line,) = json.loads(out)
+    assert (line["target"], line["time"]) == ("Deployment/chat", "2026-01-01T00:00:00Z")
     assert line["kvDemand"] == pytest.approx(19500 * 0.8 / (8000 * 2))
     assert (line["pending"], line["serving"], line["desired"]) == (0.0, 2, 4)
 
@@ -213,13 +227,15 @@ def test_top_of_one_shows_its_pods(cluster, capsys, monkeypatch):
             "spec": {"replicas": 2, "selector": {"matchLabels": labels}},
         },
     )
-    for name, ports in (("a", [{"name": "cacheaware", "containerPort": 9440}]), ("b", [])):
+    sidecar = [{"name": "cacheaware", "containerPort": 9440}]
+    for name, ports in (("a", sidecar), ("b", [])):
         meta = {"namespace": "demo", "name": name, "labels": labels}
         spec = {"nodeName": "n1", "containers": [{"name": "e", "ports": ports}]}
         cluster(("", "v1", "pods"), {"metadata": meta, "spec": spec, "status": {}})
     from cacheaware.kube import Kube
 
-    get, state = Kube.get, {"phase": "serving", "running": 2, "waiting": 1, "kv": {"usage": 0.5}}
+    get, state = Kube.get, {"phase": "serving", "running": 2, "waiting": 1}
+    state["kv"] = {"usage": 0.5, "used_tokens": 2308.508806262231}
 
     async def proxied(self, path, query=None, **limits):
         if path.endswith("/pods/a:9440/proxy/v1/state"):
@@ -231,6 +247,8 @@ def test_top_of_one_shows_its_pods(cluster, capsys, monkeypatch):
     assert code == 0
     assert "50%" in out
     assert "no sidecar" in out
+    assert "2,309" in out
+    assert max(map(len, out.splitlines())) <= 100
     state["problems"] = ["something"]
     code, out, _ = ran(capsys, "top", "chat", "-o", "json")
     with_sidecar, without = json.loads(out)
@@ -248,6 +266,14 @@ def test_a_pod_that_cannot_be_asked_is_told(cluster, capsys):
     cluster(("", "v1", "pods"), {**pod, "spec": {"containers": [{"ports": [test_top]}]}})
     _, out, _ = ran(capsys, "top", "chat")
     assert "404 NotFound" in out
+    waits = {"name": "cacheaware", "state": {"waiting": {"reason": "ImagePullBackOff"}}}
+    coming = {"name": "e", "state": {"waiting": {"reason": "PodInitializing"}}}
+    status = {"initContainerStatuses": [waits], "containerStatuses": [coming]}
+    assert stuck({"status": {"containerStatuses": [coming]}}) is None
+    stuck_pod = {**pod, "spec": {"containers": [{"ports": [test_top]}]}, "status": status}
+    cluster(("", "v1", "pods"), stuck_pod)
+    _, out, _ = ran(capsys, "top", "chat")
+    assert "cacheaware: ImagePullBackOff" in out
 
 
 def test_top_of_a_scaler_without_a_target_is_one_line(cluster, capsys):
@@ -278,7 +304,7 @@ def test_watching_goes_on_until_it_is_stopped(cluster, capsys, monkeypatch):
     with pytest.raises((SystemExit, KeyboardInterrupt, asyncio.CancelledError)):
         main(["top", "--watch"])
     assert len(seen) == 3
-    assert capsys.readouterr().out.count("Deployment/chat") == 3
+    assert capsys.readouterr().out.count("ScaledUp") == 3
 
 
 def test_a_cluster_that_is_not_there_is_one_line(capsys, monkeypatch, tmp_path):
