@@ -191,7 +191,7 @@ def test_a_killed_sidecar_goes_on_where_it_was_without_a_second_warmup(engine, s
     it.start()
 
     assert it.is_ready
-    time.sleep(0.6)
+    it.until(lambda: it.get("/v1/state").json()["sample_seq"] > 2)
     assert len(engine.asked) == 2
 
 
@@ -416,7 +416,7 @@ def test_bytes_come_from_the_configuration_and_its_lack_stops_nothing(engine, si
 def test_logs_are_lines_of_json_where_asked_for_and_none_is_per_scrape(engine, sidecar):
     it = sidecar(log_format="json")
     it.until_phase("serving")
-    time.sleep(1.5)
+    it.until(lambda: it.get("/v1/state").json()["sample_seq"] > 4)
     it.stop()
     lines = [json.loads(line) for line in it.log.read_text().splitlines()]
 
