@@ -23,6 +23,7 @@ from tests.e2e.real_cluster import RealCluster
 from tests.e2e.release import Release
 from tests.e2e.workload import Fleet, documents
 
+from cacheaware import names
 from cacheaware.cli.top import bar
 
 NAMESPACE = "cacheaware-demo"
@@ -60,23 +61,47 @@ def demonstrate() -> int:
         images.load(made, images.build_all())
         cluster = RealCluster(made.way, kubeconfig, programs.kubectl(), programs.helm())
         return show(cluster)
+    except subprocess.CalledProcessError as error:  # what it said is printed already
+        print(f"demo: {error}", file=sys.stderr)
+        return 1
     finally:
         if not was_up:
             made.down()
 
 
 def show(cluster: RealCluster) -> int:
-    """Install, tell the story, and leave nothing behind."""
+    """Install, tell the story, and leave nothing behind; 1 where an operator runs already."""
+    if there := operators(cluster):
+        print(
+            f"demo: an operator runs in namespace {there[0]}, and the demo brings its own:"
+            " `helm uninstall` that one first",
+            file=sys.stderr,
+        )
+        return 1
     release = Release(cluster)
     tell("helm install cacheaware charts/cacheaware")
-    release.install()
-    cluster.kubectl("create", "namespace", NAMESPACE)
-    story = Story(Fleet(cluster, NAMESPACE), kubeconfig=cluster.kubeconfig)
     try:
+        release.install(**crds(cluster))
+        cluster.kubectl("create", "namespace", NAMESPACE)
+        story = Story(Fleet(cluster, NAMESPACE), kubeconfig=cluster.kubeconfig)
         return 0 if told(story) else 1
     finally:
-        cluster.kubectl("delete", "namespace", NAMESPACE, "--timeout=90s")
+        cluster.kubectl("delete", "namespace", NAMESPACE, "--ignore-not-found", "--timeout=90s")
         release.uninstall()
+
+
+def operators(cluster: RealCluster) -> list[str]:
+    """Namespaces in which an operator is installed."""
+    labels = "app.kubernetes.io/name=cacheaware,app.kubernetes.io/component=operator"
+    found = json.loads(cluster.kubectl("get", "deployments", "-A", "-l", labels, "-o", "json"))
+    return [one["metadata"]["namespace"] for one in found["items"]]
+
+
+def crds(cluster: RealCluster) -> dict[str, str]:
+    """Chart values: a definition that is there stays as it is; one of our own goes with us."""
+    crd = f"{names.PLURAL}.{names.GROUP}"
+    there = cluster.kubectl("get", "crds", crd, "--ignore-not-found", "-o", "name")
+    return {"crds__install": "false"} if there else {"crds__keep": "false"}
 
 
 def told(story: "Story") -> bool:

@@ -40,20 +40,21 @@ class Release:
         try:
             self.helm_upgrade(chart, flags)
         except subprocess.CalledProcessError:
-            print(self.kubectl("get", "pods", "-o", "wide"))
-            print(self.log())
+            pods = ("-l", f"app.kubernetes.io/instance={self.name}")
+            print(self.kubectl("get", "pods", *pods, "-o", "wide"))
+            print(self.kubectl("logs", *pods, "--tail=100", "--ignore-errors"))
             raise
 
     def helm_upgrade(self, chart: Path, flags: list[str]) -> None:
         """`helm upgrade --install --wait`."""
         self.helm(
             "upgrade", "--install", self.name, str(chart), "--create-namespace", "--wait",
-            "--timeout", "120s", *flags,
+            "--timeout", "120s", "--take-ownership", *flags,
         )  # fmt: skip
 
     def uninstall(self) -> None:
         """Take the release away."""
-        self.helm("uninstall", self.name, "--wait", "--timeout", "60s")
+        self.helm("uninstall", self.name, "--ignore-not-found", "--wait", "--timeout", "60s")
 
     @property
     def deployment(self) -> str:
