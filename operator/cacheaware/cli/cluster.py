@@ -35,10 +35,7 @@ def with_cluster(work: "Callable[[Kube], Awaitable[T]]", context: str | None) ->
     try:
         from cacheaware.kube import Kube, KubeError, load_credentials
     except ModuleNotFoundError as error:
-        raise BadInputError(
-            f"{error.name} is missing: commands that read a cluster need"
-            " pip install 'cacheaware[operator]'"
-        ) from error
+        raise not_here(error) from error
 
     async def run() -> T:
         kube = Kube(lambda: load_credentials(context))
@@ -52,6 +49,14 @@ def with_cluster(work: "Callable[[Kube], Awaitable[T]]", context: str | None) ->
     return asyncio.run(run())
 
 
+def not_here(error: ModuleNotFoundError) -> BadInputError:
+    """What to install where only the base is."""
+    return BadInputError(
+        f"{error.name} is missing: commands that read a cluster need"
+        " pip install 'cacheaware[operator]'"
+    )
+
+
 def trouble(error: "KubeError") -> str:
     """What kept a command from its answer."""
     if error.status:
@@ -62,8 +67,15 @@ def trouble(error: "KubeError") -> str:
 
 
 def namespace_of(context: str | None) -> str:
-    """The namespace of a context of the kubeconfig; `default` where it names none."""
-    from kubernetes.aio.config import list_kube_config_contexts
+    """The namespace of a context of the kubeconfig; `default` where it names none.
+
+    Raises:
+        BadInputError: the Kubernetes client is not installed.
+    """
+    try:
+        from kubernetes.aio.config import list_kube_config_contexts
+    except ModuleNotFoundError as error:
+        raise not_here(error) from error
 
     logging.getLogger("kubernetes").setLevel(logging.ERROR)  # we tell ourselves what is missing
     try:

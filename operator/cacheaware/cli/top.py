@@ -38,12 +38,18 @@ def top(  # noqa: PLR0917 - typer reads options from parameters
         str | None, typer.Argument(help="A CacheAwareScaler: show its pods instead.")
     ] = None,
     namespace: NamespaceOption = None,
-    everywhere: Annotated[bool, typer.Option("-A", "--all-namespaces")] = False,
+    everywhere: Annotated[
+        bool, typer.Option("-A", "--all-namespaces", help="Scalers of all namespaces.")
+    ] = False,
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Show it again and again.")] = False,
     context: ContextOption = None,
     output: OutputOption = Format.TABLE,
 ) -> None:
-    """Show what scalers see and want; with a name, what each of its pods holds."""
+    """Show what scalers see and want; with a name, what each of its pods holds.
+
+    Scalers tell what they saw when they last wrote their status; pods are asked now, by their
+    sidecars.
+    """
     if everywhere and (name or namespace):
         raise BadInputError("--all-namespaces goes with neither a name nor --namespace")
     space = None if everywhere else namespace or namespace_of(context)

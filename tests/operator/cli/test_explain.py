@@ -361,10 +361,9 @@ def test_without_the_definition_it_says_how_to_install_it(args, cluster, capsys,
 def test_without_the_extra_it_says_what_to_install(capsys, monkeypatch):
     import sys
 
-    for module in ("cacheaware.kube", "cacheaware.controller.app"):
+    for module in ("cacheaware.kube", "cacheaware.controller.app", "kubernetes.aio.config"):
         monkeypatch.setitem(sys.modules, module, None)
-    monkeypatch.setattr("cacheaware.cli.explain.namespace_of", lambda _: "demo")
-    for args in (("explain", "chat"), ("run",)):
+    for args in (("explain", "chat"), ("top", "-n", "demo"), ("top",), ("run",)):
         code, _, err = ran(capsys, *args)
         assert code == 2
         assert "pip install 'cacheaware[operator]'" in err
