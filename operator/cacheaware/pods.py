@@ -25,8 +25,6 @@ class PodRecord:
     labels: Mapping[str, str]
     ip: str | None = None
     node: str | None = None
-    owner: str | None = None
-    """The controller's uid: the ReplicaSet or StatefulSet."""
     ready: bool = False
     ready_since: float | None = None
     created: float = 0.0
@@ -60,7 +58,6 @@ def pod_record(body: Mapping[str, Any]) -> PodRecord:
         labels=meta.get("labels") or {},
         ip=status.get("podIP") or None,
         node=spec.get("nodeName"),
-        owner=_controller(meta),
         ready=ready is not None,
         ready_since=ready,
         created=seconds(meta.get("creationTimestamp")) or 0.0,
@@ -79,11 +76,6 @@ def pod_record(body: Mapping[str, Any]) -> PodRecord:
 def seconds(time: str | None) -> float | None:
     """Seconds since the epoch of an API time; None where there is none."""
     return datetime.fromisoformat(time).timestamp() if time else None
-
-
-def _controller(meta: Mapping[str, Any]) -> str | None:
-    owners = meta.get("ownerReferences") or ()
-    return next((str(one["uid"]) for one in owners if one.get("controller")), None)
 
 
 def _ready_condition(status: Mapping[str, Any]) -> float | None:

@@ -348,6 +348,8 @@ class FakeApi:
         wanted = (body.get("metadata") or {}).get("resourceVersion")
         if wanted is not None and wanted != found["metadata"]["resourceVersion"]:
             return failure(409, "Conflict", "the object has been modified")
+        if (body.get("metadata") or {}).get("uid") not in {None, found["metadata"]["uid"]}:
+            return failure(409, "Conflict", "Precondition failed: UID")
         if request.content_type != "application/merge-patch+json":
             return failure(415, "UnsupportedMediaType", request.content_type)
         plain = Route(route.resource, route.namespace, route.name, None)

@@ -111,8 +111,3 @@ def test_the_end_of_a_pod_is_read():
     assert pod_record(pod(status_phase="Failed")).finished
     restarted = pod_record(pod(status_containerStatuses=[{"restartCount": 2}, {}]))
     assert restarted.restarts == 2
-
-
-def test_the_owner_is_the_controller():
-    owners = [{"uid": "x"}, {"uid": "rs", "controller": True}]
-    assert pod_record(pod(metadata_ownerReferences=owners)).owner == "rs"

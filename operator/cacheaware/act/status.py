@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 REFRESH_SECONDS = 300.0
 """Numbers in messages may be this old while nothing else changes."""
 SETTLE_SECONDS = 15.0
-"""A reason that flips back and forth is written no more often than this."""
+"""What flips back and forth is written no more often than this."""
 
 
 @dataclass(slots=True)
@@ -30,6 +30,8 @@ class StatusMemory:
     decisions: list[dict[str, Any]] = field(default_factory=list)
     last_scale_time: str | None = None
     urgent: tuple[Any, ...] = ()
+    earlier: tuple[Any, ...] = ()
+    """What was urgent in the write before."""
     minor: tuple[Any, ...] = ()
     written_at: float | None = None
 
@@ -60,7 +62,9 @@ class StatusWriter:
         body = {"metadata": {"uid": subject.uid}, "status": status}  # refused on a namesake
         answer = await self._kube.patch(f"{path(subject)}/status", body)
         memory.conditions = status["conditions"]
-        memory.urgent, memory.minor, memory.written_at = urgent, minor, self._clock()
+        if urgent != memory.urgent:
+            memory.earlier, memory.urgent = memory.urgent, urgent
+        memory.minor, memory.written_at = minor, self._clock()
         return dropped(status, answer.get("status") or {})
 
     async def _load(self, subject: Subject, memory: StatusMemory) -> None:
@@ -101,11 +105,11 @@ def signature(
 
 
 def due(memory: StatusMemory, urgent: tuple[Any, ...], minor: tuple[Any, ...], now: float) -> bool:
-    """Whether the status is to be written now."""
-    if memory.written_at is None or urgent != memory.urgent:
+    """Whether the status is to be written now; what flips back and forth can wait."""
+    if memory.written_at is None or urgent not in {memory.urgent, memory.earlier}:
         return True
-    age = now - memory.written_at
-    return age >= REFRESH_SECONDS or (minor != memory.minor and age >= SETTLE_SECONDS)
+    age, changed = now - memory.written_at, (urgent, minor) != (memory.urgent, memory.minor)
+    return age >= REFRESH_SECONDS or (changed and age >= SETTLE_SECONDS)
 
 
 def with_decision(

@@ -1,8 +1,9 @@
 """Telling people: status, and one event per transition."""
 
 import logging
-from collections.abc import Sequence
-from dataclasses import dataclass
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 
 from cacheaware.act.conditions import FALSE, TRUE, Situation, conditions
 from cacheaware.act.events import NORMAL, WARNING, Events, Subject
@@ -22,7 +23,6 @@ NOTEWORTHY = {
     Reasons.FALLBACK: WARNING,
     Reasons.METRICS_UNKNOWN: WARNING,
     Reasons.DRAIN_UNAVAILABLE: NORMAL,
-    Reasons.CORDON_UNAVAILABLE: WARNING,
     Reasons.AT_MAXIMUM: WARNING,
     Reasons.PAUSED: NORMAL,
 }
@@ -35,6 +35,8 @@ BAD = {
     Conditions.SCHEMA_OUTDATED: TRUE,
 }
 """Conditions that are worth an event when they go bad."""
+TOLD_SECONDS = 60.0
+"""What comes and goes all the time is told no more often than this."""
 
 
 @dataclass(slots=True)
@@ -45,15 +47,25 @@ class ReportMemory:
     reason: str = ""
     advised: int | None = None
     dropped: tuple[str, ...] = ()
+    told_at: dict[str, float] = field(default_factory=dict)
+    """When a reason was told last."""
 
 
 class Reporter:
     """Writes statuses and events of all scalers."""
 
-    def __init__(self, status: StatusWriter, events: Events, metrics: Metrics) -> None:
+    def __init__(
+        self,
+        status: StatusWriter,
+        events: Events,
+        metrics: Metrics,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._status = status
         self._events = events
         self._metrics = metrics
+        self._clock = clock
 
     async def report(
         self,
@@ -64,7 +76,7 @@ class Reporter:
         memory: ReportMemory,
     ) -> None:
         """Tell what a round found; a failure to tell is logged and changes nothing."""
-        for kind, reason, message in transitions(found, memory):
+        for kind, reason, message in transitions(found, memory, self._clock()):
             await self._events.send(subject, kind, reason, message)
         try:
             dropped = await self._status.write(subject, generation, found, status)
@@ -108,8 +120,8 @@ class Reporter:
         self._metrics.forget(subject.namespace, subject.name)
 
 
-def transitions(found: Situation, memory: ReportMemory) -> list[tuple[str, str, str]]:
-    """Events that are due: (type, reason, message); remembers what they tell."""
+def transitions(found: Situation, memory: ReportMemory, now: float) -> list[tuple[str, str, str]]:
+    """Events that are due: (type, reason, message); remembers what they tell, and when."""
     bad = {
         (one.type, one.reason): one.message
         for one in conditions(found)
@@ -119,7 +131,21 @@ def transitions(found: Situation, memory: ReportMemory) -> list[tuple[str, str, 
     memory.bad = frozenset(bad)
     if found.decision is not None:
         due += decided(found, found.decision, memory)
-    return list({reason: (kind, reason, told) for kind, reason, told in due}.values())
+    return fresh(due, memory, now)
+
+
+def fresh(
+    due: list[tuple[str, str, str]], memory: ReportMemory, now: float
+) -> list[tuple[str, str, str]]:
+    """Events that were not told a moment ago; the others stay due, if what they tell stays so."""
+    lately = {reason for reason, at in memory.told_at.items() if now - at < TOLD_SECONDS}
+    early = {reason for _, reason, _ in due} & lately
+    memory.bad = frozenset(key for key in memory.bad if key[1] not in early)
+    memory.reason = "" if memory.reason in early else memory.reason
+    memory.advised = None if Reasons.ADVISED in early else memory.advised
+    told = {one[1]: one for one in due if one[1] not in early}
+    memory.told_at |= dict.fromkeys(told, now)
+    return list(told.values())
 
 
 def decided(

@@ -193,12 +193,12 @@ class Round:
         by_uid = {record.uid: record for record in records}
         victims = [by_uid[one.uid] for one in decision.victims]
         shrinks = decision.desired < decision.current
+        if not self._still_wanted(scaler):
+            state.again = True
+            return
         try:
             if shrinks and target.ref.kind in BY_COST:
                 await mark_victims(self.kube, victims, scaler.uid)
-            if not self._still_wanted(scaler):
-                state.again = True
-                return
             await write_replicas(self.kube, target.path, decision.desired, target.resource_version)
         except KubeError as error:
             not_written(scaler, state, decision, error)

@@ -87,7 +87,6 @@ class FleetView:
     target_name: str = ""
     spec_replicas: int
     """What the target's /scale asks for."""
-    status_replicas: int = 0
     pods: tuple[PodView, ...] = ()
     rollout: bool = False
     """A rolling update is under way: nothing is shrunk."""

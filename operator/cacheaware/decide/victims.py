@@ -203,8 +203,9 @@ def carried(asked: Asked, pods: Sequence[Pod]) -> list[Pod]:
 def worth_of(pods: Sequence[Pod]) -> Callable[[Pod], tuple[float | str, ...]]:
     """What is lost with a pod of these: a key for sorting, least first.
 
-    Never served before served, youngest first; then requests, pinned tokens, prefix tokens served
-    lately, prefix hit ratio, age. An unknown hit ratio ranks between the known ones.
+    Never served before served: without a node first, as a ReplicaSet does it, then the youngest.
+    Then requests, pinned tokens, prefix tokens served lately, prefix hit ratio, age. An unknown hit
+    ratio ranks between the known ones.
     """
     middle = middle_hit_ratio(pods)
 
@@ -212,7 +213,7 @@ def worth_of(pods: Sequence[Pod]) -> Callable[[Pod], tuple[float | str, ...]]:
         view, load = pod.view, pod.load
         age = within(view.age_s, MOST) or 0.0
         if never_served(pod):
-            return (0, 0, 0, 0, 0, age, view.name)
+            return (0, view.node is not None, 0, 0, 0, age, view.name)
         if load is None:
             return (2, 0, 0, 0, 0, age, view.name)
         ratio = middle if load.prefix_hit_ratio is None else load.prefix_hit_ratio

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import random
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -112,17 +113,18 @@ class Observer:
                     return await self._look(record, access, past.get(record.uid, PodMemory()))
                 except Exception as error:  # whatever a pod sends spoils only itself
                     log.exception("pod %s/%s: its answer", record.namespace, record.name)
-                    return failed(way(record, access), self._clock(), error)
+                    return broken(way(record, access), self._clock(), error)
 
-        tasks = [asyncio.create_task(one(record)) for record in records]
+        turns = in_turn(records, past)
+        tasks = {record.uid: asyncio.create_task(one(record)) for record in turns}
         if not tasks:
             return []
         try:
-            done, _ = await asyncio.wait(tasks, timeout=self._budget_s)
+            done, _ = await asyncio.wait(tasks.values(), timeout=self._budget_s)
         finally:
-            for task in tasks:
+            for task in tasks.values():
                 task.cancel()
-        return [task.result() if task in done else None for task in tasks]
+        return [task.result() if (task := tasks[one.uid]) in done else None for one in records]
 
     async def _look(self, record: PodRecord, access: Access, memory: PodMemory) -> Look | None:
         if record.ip is None:
@@ -154,7 +156,21 @@ class Observer:
         return await self._poller.fetch(Request(url, direct.MAX_BYTES, newer))
 
 
-def failed(way: str, at: float, error: Exception) -> Look:
+def in_turn(records: Sequence[PodRecord], past: Memories) -> list[PodRecord]:
+    """Pods that timed out are asked last, and no pod is always the last of them.
+
+    Else more hung pods than slots would keep the others from ever being asked.
+    """
+    turns = random.sample(records, len(records))
+    return sorted(turns, key=lambda one: late(past.get(one.uid)))
+
+
+def late(memory: PodMemory | None) -> bool:
+    """Whether a pod did not answer in time when it was last asked."""
+    return memory is not None and memory.unknown is Unknown.TIMED_OUT
+
+
+def broken(way: str, at: float, error: Exception) -> Look:
     """A look that our own code could not make of an answer."""
     return Look(at=at, way=way, unknown=Unknown.INVALID, detail=type(error).__name__)
 
@@ -210,7 +226,6 @@ def fleet_view(
         target_kind=target.ref.kind,
         target_name=target.ref.name,
         spec_replicas=target.spec_replicas,
-        status_replicas=target.status_replicas,
         pods=seen.pods,
         rollout=target.rollout,
         conflict=conflict,

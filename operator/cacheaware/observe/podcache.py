@@ -165,10 +165,6 @@ class PodCache:
         chosen = self._watched[namespace][0].select(selector)
         return sorted((one for one in chosen if not one.finished), key=lambda one: one.name)
 
-    def everything(self) -> list[PodRecord]:
-        """Every pod known."""
-        return [one for pods, _ in self._watched.values() for one in pods.pods.values()]
-
     async def close(self) -> None:
         """Stop all streams."""
         tasks = [task for _, task in self._watched.values()]

@@ -51,7 +51,6 @@ class Target:
     path: str
     """Of its scale subresource."""
     spec_replicas: int
-    status_replicas: int
     selector: Selector
     resource_version: str
     """Of this read: a write that carries it is refused (409) when anything came between."""
@@ -180,7 +179,6 @@ def parse_scale(ref: TargetRef, path: str, scale: Mapping[str, Any]) -> Target:
         ref=ref,
         path=path,
         spec_replicas=int((scale.get("spec") or {}).get("replicas") or 0),
-        status_replicas=int(status.get("replicas") or 0),
         selector=selector,
         resource_version=str(scale["metadata"]["resourceVersion"]),
     )

@@ -115,6 +115,29 @@ async def test_it_is_written_when_a_person_would_care(  # noqa: PLR0917 - a tabl
     assert (writes(api) > before) is written
 
 
+async def test_what_flips_is_written_each_quarter_minute(api, writer, subject, clock):
+    memory, times, seen = StatusMemory(), [], 0
+    for second in range(0, 60, 5):
+        clock[0] = float(second)
+        conflict = "HPA x" if second % 10 else None
+        await writer.write(subject, 1, replace(FOUND, conflict=conflict), memory)
+        if writes(api) > seen:
+            times, seen = [*times, second], writes(api)
+    assert times == [0, 5, 20, 35, 50]
+    last = api.get(SCALERS, "demo", "chat")["status"]["conditions"]
+    assert next(one["status"] for one in last if one["type"] == "Conflicted") == "False"
+
+
+async def test_a_namesake_created_in_between_is_not_written(api, writer, subject, clock):
+    memory = StatusMemory()
+    await writer.write(subject, 1, FOUND, memory)
+    await api.delete(SCALERS, "demo", "chat")
+    await api.put(SCALERS, scaler_body())
+    with pytest.raises(KubeError, match="409"):
+        await writer.write(subject, 2, FOUND, memory)
+    assert "status" not in api.get(SCALERS, "demo", "chat")
+
+
 async def test_a_new_generation_and_a_condition_are_written_at_once(api, writer, subject, clock):
     memory, one = StatusMemory(), writer
     await one.write(subject, 1, FOUND, memory)

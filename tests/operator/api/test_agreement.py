@@ -59,7 +59,7 @@ def specs(draw: st.DrawFn) -> dict[str, Any]:
     return spec | {name: draw(PARTS[name]) for name in sorted(names)}
 
 
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=600, deadline=None)
 @given(spec=specs())
 @example(spec={"scaleTargetRef": {"apiVersion": "v1", "kind": "A", "name": "a"}, "maxReplicas": 1})
 def test_the_models_and_the_api_server_agree(refusals, scaler, spec):
@@ -73,7 +73,7 @@ def test_the_models_and_the_api_server_agree(refusals, scaler, spec):
     assert taken is (refusals(body) == [])
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(spec=specs())
 def test_what_is_read_reads_the_same_when_written_again(spec, scaler):
     try:

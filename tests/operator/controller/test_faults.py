@@ -37,7 +37,7 @@ async def test_a_throttled_write_waits_and_is_then_done_on_fresh_input(world):
         status=429,
         reason="TooManyRequests",
         headers={"Retry-After": "1"},
-        times=2,
+        times=1,
     )
     world.api.faults.append(throttled)
     await world.start()
@@ -48,7 +48,7 @@ async def test_a_throttled_write_waits_and_is_then_done_on_fresh_input(world):
     await world.until(lambda: world.replicas() > 1, 15)
     writes = scale_writes(world)
     gaps = [second.at - first.at for first, second in pairwise(writes)]
-    assert len(writes) == 3
+    assert len(writes) == 2
     assert all(gap >= 1.0 for gap in gaps)
     assert writes[-1].body["spec"]["replicas"] == 2
     await world.until(lambda: world.condition("AbleToScale").get("status") == "True")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 MAX_MB = 120
-SECONDS = 6.0
+SECONDS = 4.0
 KUBECONFIG = """\
 apiVersion: v1
 kind: Config

@@ -416,6 +416,6 @@ async def test_the_status_is_written_only_when_a_person_would_care(world):
     await world.until(lambda: world.condition("Ready").get("status") == "True")
     await world.rounds(2)
     before = len([c for c in world.api.writes() if c.path.endswith("/status")])
-    await world.rounds(10)
+    await world.rounds(6)
     after = len([c for c in world.api.writes() if c.path.endswith("/status")])
     assert after <= before + 1

@@ -172,23 +172,48 @@ async def test_other_pods_that_went_are_told(api, kube):
 def test_an_event_is_due_once_per_transition():
     memory = ReportMemory()
     bad = Situation(mode="Scale", target_fault=Fault("TargetNotFound", "gone"))
-    assert [reason for _, reason, _ in transitions(bad, memory)] == ["TargetNotFound"]
-    assert transitions(bad, memory) == []
-    assert transitions(Situation(mode="Scale"), memory) == []
-    assert transitions(bad, memory)
+    assert [reason for _, reason, _ in transitions(bad, memory, 0.0)] == ["TargetNotFound"]
+    assert transitions(bad, memory, 100.0) == []
+    assert transitions(Situation(mode="Scale"), memory, 200.0) == []
+    assert transitions(bad, memory, 300.0)
+
+
+def test_what_comes_and_goes_is_told_once_a_minute_and_what_then_stays_is_told_too():
+    memory, told = ReportMemory(), []
+    bad = Situation(mode="Scale", target_fault=Fault("TargetNotFound", "gone"))
+    for second in range(0, 100, 5):
+        found = Situation(mode="Scale") if second % 10 else bad
+        told += [second for _ in transitions(found, memory, float(second))]
+    assert told == [0, 60]
+    assert transitions(bad, memory, 110.0) == []
+    assert transitions(bad, memory, 120.0)
+    assert transitions(bad, memory, 200.0) == []
+
+
+@pytest.mark.parametrize("mode", ["Scale", "Advise"])
+def test_a_decision_that_changes_each_round_is_no_storm_of_events(mode):
+    memory, told = ReportMemory(), []
+    for second in range(0, 121, 5):
+        reason = ("AtMaximum", "Steady")[second // 5 % 2]
+        decision = Decision(desired=3 + second % 10, current=2, reason=reason, message="why")
+        found = transitions(Situation(mode=mode, decision=decision), memory, float(second))
+        told += [(second, reason) for _, reason, _ in found]
+    assert [second for second, reason in told if reason == "AtMaximum"] == [0, 60, 120]
+    advised = [second for second, reason in told if reason == "Advised"]
+    assert advised == ([0, 60, 120] if mode == "Advise" else [])
 
 
 def test_advice_is_told_when_it_changes():
     memory = ReportMemory()
 
-    def advised(desired):
+    def advised(desired, now):
         decision = Decision(desired=desired, current=2, reason="Advised", message="why")
-        return transitions(Situation(mode="Advise", decision=decision), memory)
+        return transitions(Situation(mode="Advise", decision=decision), memory, now)
 
-    assert advised(4) == [("Normal", "Advised", "would scale 2 -> 4: why")]
-    assert advised(4) == []
-    assert advised(2) == []
-    assert advised(4)
+    assert advised(4, 0.0) == [("Normal", "Advised", "would scale 2 -> 4: why")]
+    assert advised(4, 5.0) == []
+    assert advised(2, 10.0) == []
+    assert advised(4, 60.0)
 
 
 def test_one_socket_listens_on_both_families(monkeypatch):

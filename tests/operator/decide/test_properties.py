@@ -11,12 +11,11 @@ from cacheaware.decide.fleet import FleetView, Phase, PodLoad, PodView, Unknown
 from cacheaware.decide.policy import Policy, RatePolicy, Rules
 from cacheaware.names import Reasons
 
-ODD = st.one_of(
-    st.none(),
-    st.floats(allow_nan=True, allow_infinity=True),
-    st.sampled_from([-1.0, 0.0, 1e-300, 1e15, 1e16, 1e308, math.nan, math.inf]),
-)
-SHARE = st.integers(0, 100).map(lambda percent: percent / 100)
+# One draw a field: what takes the time of these tests is drawing, not deciding.
+SHARES = [percent / 100 for percent in range(101)]
+SHARE = st.sampled_from(SHARES)
+SPECIAL = [None, -1.0, 0.0, 1e-300, 0.5, 1.0, 7.0, 1e15, 1e16, 1e308, math.nan, math.inf, -math.inf]
+ODD = st.sampled_from(SPECIAL) | st.floats()
 REASONS = {value for name, value in vars(Reasons).items() if not name.startswith("_")}
 
 
@@ -37,12 +36,16 @@ def loads(count, tokens, share, seconds):
     )
 
 
-COUNT = st.none() | st.integers(0, 40).map(float)
-AMOUNT = st.none() | st.integers(0, 200_000).map(float)
-LOADS = loads(COUNT, AMOUNT, st.none() | SHARE, COUNT)
-RATIOS = loads(COUNT, st.none(), st.none() | SHARE, COUNT)
+COUNT = st.sampled_from([*[None] * 20, *map(float, range(41))])
+AMOUNT = st.sampled_from([*[None] * 100, *(float(997 * i) for i in range(201))])
+PART = st.sampled_from([*[None] * 50, *SHARES])
+LOADS = loads(COUNT, AMOUNT, PART, COUNT)
+RATIOS = loads(COUNT, st.none(), PART, COUNT)
 ODD_LOADS = loads(ODD, ODD, ODD, ODD)
-AGES = st.integers(0, 5000).map(float)
+AGES = st.sampled_from([0.0, 1.0, 5.0, 59.0, 60.0, 299.0, 300.0, 1799.0, 1800.0, 1801.0, 5000.0])
+
+
+IDLE = PodLoad(running=0.0, waiting=0.0, usage=0.0)
 
 
 def pods_of(load):
@@ -56,7 +59,7 @@ def pods_of(load):
         age_s=AGES,
         serving_age_s=st.none() | AGES,
         load=load | st.none(),
-        unknown=st.none() | st.sampled_from(Unknown),
+        unknown=st.sampled_from([*[None] * len(Unknown), *Unknown]),
         stale_load=st.none() | load,
         idle_rounds=st.integers(0, 4),
         final_drain=st.booleans(),
@@ -64,7 +67,23 @@ def pods_of(load):
     return st.lists(pod, max_size=5, unique_by=lambda one: one.name).map(tuple)
 
 
-def fleets_of(load):
+def calm_pods_of(load):
+    """Pods of which most serve and are idle, or nearly: such fleets shrink."""
+    pod = st.builds(
+        PodView,
+        name=st.sampled_from([f"m-{i}" for i in range(20)]),
+        phase=st.sampled_from([*[Phase.SERVING] * 20, *Phase]),
+        ready=st.sampled_from([*[True] * 12, False]),
+        load=st.just(IDLE) | st.just(IDLE) | load,
+        unknown=st.sampled_from([None, Unknown.REFUSED]),
+        serving_age_s=st.sampled_from([None, None, None, 5.0]),
+        idle_rounds=st.integers(0, 3),
+        final_drain=st.sampled_from([False, False, True]),
+    )
+    return st.lists(pod, min_size=2, max_size=6, unique_by=lambda one: one.name).map(tuple)
+
+
+def fleets_of(pods):
     """Fleets of any kind and size, with as many pods as ordered or not."""
     return st.builds(
         FleetView,
@@ -72,40 +91,46 @@ def fleets_of(load):
         name=st.just("chat"),
         target_kind=st.sampled_from(["Deployment", "StatefulSet", "LeaderWorkerSet", "Rollout"]),
         spec_replicas=st.integers(1, 8),
-        pods=pods_of(load),
-        rollout=st.sampled_from([False, False, True]),
-    ).flatmap(
-        lambda view: st.sampled_from([replace(view, spec_replicas=len(view.pods) or 1), view])
-    )
+        pods=pods,
+        rollout=st.sampled_from([*[False] * 5, True]),
+    ).map(as_many_as_ordered)
 
 
-FLEETS, RATIO_FLEETS = fleets_of(LOADS), fleets_of(RATIOS)
+def as_many_as_ordered(view):
+    """Most fleets have the pods that were ordered."""
+    return replace(view, spec_replicas=len(view.pods) or 1) if view.spec_replicas > 2 else view
+
+
+FLEETS, RATIO_FLEETS, CALM_FLEETS = (
+    fleets_of(pods_of(LOADS) | calm_pods_of(LOADS)),
+    fleets_of(pods_of(RATIOS) | calm_pods_of(RATIOS)),
+    fleets_of(calm_pods_of(RATIOS)),
+)
 ODD_FLEETS = st.builds(
     lambda view, spec, age: replace(
         view,
         spec_replicas=spec,
         pods=(*view.pods, PodView(name="m-99", age_s=age, serving_age_s=age)),
     ),
-    fleets_of(ODD_LOADS),
+    fleets_of(pods_of(ODD_LOADS)),
     st.integers(-2, 9),
     ODD.map(lambda age: age or 0.0),
 )
 
 
-RATES = st.lists(
-    st.builds(
-        RatePolicy,
-        st.sampled_from(["Pods", "Percent"]),
-        st.integers(1, 300),
-        st.integers(1, 1800),
-    ),
-    min_size=1,
-    max_size=3,
-).map(tuple)
+RATE = st.sampled_from(
+    [
+        RatePolicy(kind, value, period)
+        for kind in ("Pods", "Percent")
+        for value in (1, 2, 4, 10, 33, 100, 300)
+        for period in (1, 15, 60, 1800)
+    ]
+)
+RATES = st.lists(RATE, min_size=1, max_size=3).map(tuple)
 RULES = st.builds(
     Rules,
     stabilization_seconds=st.sampled_from([0, 0, 30, 300, 3600]),
-    select=st.sampled_from(["Max", "Max", "Min", "Disabled"]),
+    select=st.sampled_from(["Max", "Max", "Max", "Min", "Min", "Disabled"]),
     policies=RATES,
     tolerance_percent=st.integers(0, 100),
 )
@@ -113,7 +138,7 @@ RULES = st.builds(
 
 POLICIES = st.builds(
     lambda low, more, fields: Policy(min_replicas=low, max_replicas=low + more, **fields),
-    st.integers(1, 6),
+    st.sampled_from([1, 1, 1, 2, 3, 6]),
     st.integers(0, 8),
     st.fixed_dictionaries(
         {
@@ -132,14 +157,28 @@ POLICIES = st.builds(
 )
 
 
+GENEROUS = POLICIES.map(
+    lambda policy: replace(
+        policy,
+        min_replicas=1,
+        max_replicas=12,
+        ttft_p90_ms=None,
+        fallback_after_seconds=None,
+        scale_down=Rules(stabilization_seconds=0, policies=(RatePolicy("Percent", 100, 15),)),
+        drain_share_percent=100,
+    )
+)
+"""Policies that let a fleet shrink as far as it may."""
+
+
 def open_memory(replicas, now=1000.0):
     """A memory whose windows are full of nothing: whatever is asked for may be done."""
     return replace(Memory.start(replicas, now), peaks=(), lows=())
 
 
-@settings(max_examples=700, deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(
-    views=st.lists(ODD_FLEETS, min_size=1, max_size=3),
+    views=st.lists(ODD_FLEETS, min_size=1, max_size=2),
     policy=POLICIES,
     steps=st.lists(st.sampled_from([0.0, 5.0, 400.0, -50.0]), min_size=4, max_size=4),
 )
@@ -159,7 +198,7 @@ def test_it_never_raises_and_always_explains_itself(views, policy, steps):
             memory = memory.scaled(decision.current, decision.desired, now)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(view=FLEETS, policy=POLICIES)
 def test_bounds_always_hold(view, policy):
     decision, _ = decide(view, policy, open_memory(view.spec_replicas), 1000.0)
@@ -172,8 +211,8 @@ def test_bounds_always_hold(view, policy):
         assert decision.desired >= policy.min_replicas
 
 
-@settings(max_examples=400, deadline=None)
-@given(view=FLEETS, policy=POLICIES)
+@settings(max_examples=300, deadline=None)
+@given(view=CALM_FLEETS | FLEETS, policy=GENEROUS)
 def test_every_pod_that_goes_is_named_and_one_that_may_go(view, policy):
     decision, _ = decide(view, policy, open_memory(view.spec_replicas), 1000.0)
     by_name = {pod.name: pod for pod in view.pods}
@@ -192,8 +231,8 @@ def test_every_pod_that_goes_is_named_and_one_that_may_go(view, policy):
         assert starting or empty or alone
 
 
-@settings(max_examples=400, deadline=None)
-@given(view=FLEETS, policy=POLICIES, data=st.data())
+@settings(max_examples=200, deadline=None)
+@given(view=CALM_FLEETS | FLEETS, policy=GENEROUS | POLICIES, data=st.data())
 def test_the_order_of_pods_changes_nothing(view, policy, data):
     other = replace(view, pods=tuple(data.draw(st.permutations(view.pods))))
     memory = open_memory(view.spec_replicas)
@@ -202,10 +241,19 @@ def test_the_order_of_pods_changes_nothing(view, policy, data):
 
 
 @settings(max_examples=400, deadline=None)
-@given(view=RATIO_FLEETS, policy=POLICIES, seen=RATIOS, data=st.data())
+@given(
+    view=CALM_FLEETS | RATIO_FLEETS,
+    policy=GENEROUS | POLICIES,
+    seen=RATIOS | st.just(IDLE),
+    data=st.data(),
+)
 def test_losing_sight_of_a_pod_never_turns_the_direction(view, policy, seen, data):
-    """What is decided with a pod unknown lies between holding and what is decided with it known."""
+    """What is decided with a pod unknown lies between holding and what is decided with it known.
+
+    Unknown counts as full when shrinking: at its target's queue, so no more than that was there.
+    """
     assume(view.pods)
+    assume((seen.waiting or 0) <= policy.pending_per_replica)
     current = max(policy.min_replicas, min(policy.max_replicas, view.spec_replicas))
     policy = replace(policy, fallback_after_seconds=None, ttft_p90_ms=None)
     place = data.draw(st.integers(0, len(view.pods) - 1))
@@ -231,7 +279,7 @@ def test_losing_sight_of_a_pod_never_turns_the_direction(view, policy, seen, dat
     assert min(current, known.desired) <= blind.desired <= max(current, known.desired)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(view=RATIO_FLEETS, policy=POLICIES, data=st.data())
 def test_more_load_never_means_fewer_replicas(view, policy, data):
     busy = [pod for pod in view.pods if pod.load and pod.load.waiting is not None]
@@ -249,7 +297,7 @@ def test_more_load_never_means_fewer_replicas(view, policy, data):
     )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(
     spec=st.integers(1, 8),
     views=st.lists(FLEETS, min_size=1, max_size=6),
@@ -268,7 +316,7 @@ def test_a_restart_shrinks_nothing_within_the_window(spec, views, policy, gap):
         now += gap
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(
     demands=st.lists(st.integers(0, 600), min_size=5, max_size=60),
     window=st.sampled_from([60, 300]),
@@ -302,7 +350,7 @@ def test_there_is_no_flap_within_the_window(demands, window):
         replicas, now = decision.desired, now + 15.0
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(
     kv=st.lists(SHARE, min_size=1, max_size=4),
     waiting=st.integers(0, 30),
@@ -343,7 +391,7 @@ def test_pods_that_never_start_are_ordered_once(kv, waiting, ttft, rounds):
     assert replicas <= max(len(kv) + 1, *found)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 400), st.integers(0, 9)), min_size=1, max_size=60))
 def test_the_windows_know_the_extremes_of_all_that_was_recommended(steps):
     memory, now, entries = Memory.start(3, 0.0), 0.0, [(0.0, 3)]

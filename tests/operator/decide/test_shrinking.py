@@ -177,6 +177,12 @@ class TestDeployment:
         assert decision.victims[0].reason == "never served, 5 s old"
         assert decision.victims[0].uid == "uid-y"
 
+    def test_a_pod_without_a_node_goes_before_any_other_as_a_replicaset_does_it(self, make, once):
+        pods = [make.idle("a"), make.booting("x", age_s=500.0)]
+        pods += [make.booting("y", age_s=5.0, node="n1")]
+
+        assert names(once(make.fleet(pods), **FREE)) == ["x", "y"]
+
     def test_overdue_pods_go_too(self, make, once):
         decision = once(make.fleet([make.pod("a", kv=0.5), make.booting(age_s=9000.0)]), **FREE)
 

@@ -60,7 +60,7 @@ def test_a_state_that_tells_no_load_says_why(change, unknown):
     assert (found.load, found.unknown) == (None, unknown)
 
 
-@pytest.mark.parametrize("body", ["not json", "[]", "null", "3"])
+@pytest.mark.parametrize("body", ["not json", "[]", "null", "3", "[" * 100_000])
 def test_what_is_no_state_is_invalid(body):
     assert sidecar.look(answer(body)).unknown in {Unknown.INVALID, Unknown.SCHEMA}
 

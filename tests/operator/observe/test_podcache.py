@@ -80,7 +80,7 @@ async def test_finished_pods_are_not_selected(api, cache):
     body = await pod(api, "done")
     await api.edit(PODS, "demo", "done", {"status": {"phase": "Succeeded"}})
     cache.watch_only({"demo"})
-    await until(cache.everything)
+    await until(lambda: cache.listed("demo"))
     assert names(cache) == []
     assert body["metadata"]["name"] == "done"
 

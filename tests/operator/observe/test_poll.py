@@ -10,6 +10,7 @@ from cacheaware.decide import Memory, decide
 from cacheaware.decide.fleet import FleetView, Unknown
 from cacheaware.decide.policy import Policy, RatePolicy, Rules
 from cacheaware.observe import direct
+from cacheaware.observe.memory import PodMemory
 from cacheaware.observe.observer import Access, Observer
 from cacheaware.observe.poll import Poller, Request
 from cacheaware.observe.secrets import SecretRef, Secrets
@@ -138,6 +139,52 @@ async def test_more_hung_pods_than_slots_still_end_within_the_budget(fleet):
     assert time.monotonic() - began < 1.5
     await poller.close()
     assert {pod.unknown for pod in seen.pods} == {Unknown.TIMED_OUT, Unknown.NOT_YET_SEEN}
+
+
+async def test_hung_pods_do_not_keep_the_others_from_being_asked(fleet, monkeypatch):
+    monkeypatch.setattr("cacheaware.observe.observer.PER_TARGET", 1)
+    records = [record(fleet, FakePod(behaviour="hang"), n) for n in range(3)]
+    records += [record(fleet, FakePod(), n) for n in range(3, 6)]
+    late = {one.uid: PodMemory(unknown=Unknown.TIMED_OUT) for one in records[:3]}
+    poller = Poller(concurrency=10, deadline_s=0.3)
+    observer = Observer(poller, Secrets(None), stale_s=45, budget_s=0.2)
+    seen = await observer.see(records, Access(observation="Direct"), late)
+    await poller.close()
+    assert [pod.unknown for pod in seen.pods] == [Unknown.TIMED_OUT] * 3 + [None] * 3
+
+
+async def test_an_answer_that_breaks_our_own_code_spoils_only_its_pod(
+    fleet, poller, monkeypatch, caplog
+):
+    def broken(answers, *_):
+        if b"vllm:num_requests_running" not in answers[0].content:
+            raise ZeroDivisionError
+        return look(answers, *_)
+
+    look = direct.look
+    monkeypatch.setattr(direct, "look", broken)
+    observer = Observer(poller, Secrets(None), stale_s=45, budget_s=5)
+    both = [record(fleet, FakePod(), 1), record(fleet, FakePod(page="odd"), 2)]
+    seen = await observer.see(both, Access(observation="Direct"), {})
+    assert [pod.unknown for pod in seen.pods] == [None, Unknown.INVALID]
+    assert "ZeroDivisionError" in seen.problems[0]
+    assert "its answer" in caplog.text
+
+
+async def test_a_round_that_is_given_up_leaves_no_look_running(fleet, poller):
+    records = [record(fleet, FakePod(behaviour="hang"), n) for n in range(3)]
+    observer = Observer(poller, Secrets(None), stale_s=45, budget_s=5)
+    task = asyncio.create_task(observer.see(records, Access(observation="Direct"), {}))
+    await asyncio.sleep(0.05)
+    assert len(looks_under_way()) == 3
+    task.cancel()
+    await asyncio.gather(task, *looks_under_way(), return_exceptions=True)
+    assert looks_under_way() == []
+
+
+def looks_under_way():
+    tasks = asyncio.all_tasks()
+    return [one for one in tasks if "_all_looks" in one.get_coro().__qualname__]
 
 
 class Keys:
