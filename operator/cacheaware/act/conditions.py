@@ -122,7 +122,8 @@ def metrics_available(found: Situation) -> Condition:
     if not serving:
         return Condition(kind, UNKNOWN, Reasons.NO_PODS, "no pod is serving")
     how = found.fleet.observation.lower()
-    return Condition(kind, TRUE, Reasons.OBSERVED, f"all {len(serving)} serving pods, seen: {how}")
+    told = f"{len(serving)} of {len(serving)} serving pods are known ({how})"
+    return Condition(kind, TRUE, Reasons.OBSERVED, told)
 
 
 def scaling_active(found: Situation) -> Condition:

@@ -104,6 +104,8 @@ def message_of(outcome: Outcome, reason: str) -> str:
 def seen(outcome: Outcome) -> str:
     """The load of the fleet."""
     supply, signals = outcome.supply, outcome.recommendation.signals
+    if not supply.serving and not supply.away:
+        return "no pod serves"
     if not signals or outcome.recommendation.raw is None:
         return f"nothing is known of the load of {pods(len(supply.serving + supply.away))}"
     kv, pending = signals

@@ -145,6 +145,13 @@ def test_a_larger_shortage_orders_more_while_pods_start(make, rounds):
     assert life.round(make.fleet([*fuller, *starting]), after=5).desired == 6
 
 
+def test_a_fleet_that_only_starts_says_so_without_a_word_of_its_load(make, once):
+    decision = once(make.fleet([make.booting("y")]))
+
+    assert (decision.desired, decision.reason) == (1, "WaitingForStarting")
+    assert decision.message.startswith("no pod serves; 1 starting; stays at 1")
+
+
 def test_pods_that_are_overdue_are_not_ordered_again(make, rounds):
     life = rounds(replicas=4)
     full = [make.pod(n, kv=0.99, waiting=9.0) for n in "ab"]
