@@ -111,9 +111,9 @@ class EngineClient:
         except (TimeoutError, httpx.TimeoutException):
             return Answer(None, error=f"no answer within {timeout_s:.3g} s")
         except httpx.ConnectError as error:
-            return Answer(None, error="refused" if is_refusal(error) else "no connection")
+            return Answer(None, error="refused" if is_refusal(error) else "no connection", cut=True)
         except (httpx.HTTPError, httpx.InvalidURL) as error:
-            return Answer(None, error=f"broken answer ({type(error).__name__})")
+            return Answer(None, error=f"broken answer ({type(error).__name__})", cut=True)
 
     def _headers(self) -> dict[str, str]:
         key = self._key()

@@ -70,7 +70,7 @@ async def fetch_page(
     except httpx.ConnectError as error:
         reason = str(error) or "connection refused"
         raise FetchError(FetchFailure.REFUSED, f"{shown(url)}: {reason}") from None
-    except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
+    except (httpx.HTTPError, httpx.InvalidURL, ValueError, ExceptionGroup) as error:
         raise FetchError(
             FetchFailure.ERROR, f"{shown(url)}: {type(error).__name__}, no page"
         ) from None
@@ -142,6 +142,8 @@ async def _decoded(response: httpx.Response, most: int) -> AsyncIterator[bytes]:
         decoder = zlib.decompressobj(_ANY_ZLIB_HEADER)
         async for piece in response.aiter_raw():
             yield decoder.decompress(piece, most)
+        if not decoder.eof:
+            raise zlib.error("cut off")
     else:
         raise FetchError(FetchFailure.INVALID, f"content-encoding {encoding} was not asked for")
 

@@ -15,15 +15,31 @@ SETTINGS = "wait.json"
 
 
 def install_hook(settings: Settings) -> None:
-    """Writes both files; each appears whole or not at all.
+    """Writes both files, each whole or not at all, unless they are there.
+
+    A sidecar that starts again writes nothing, so that a full disk doesn't keep it from serving.
 
     Raises:
         OSError: the folder can't be made or written.
     """
     folder = Path(settings.shared_dir)
     folder.mkdir(parents=True, exist_ok=True)
-    write_atomically(folder / SETTINGS, json.dumps(hook_settings(settings), indent=1) + "\n")
-    write_atomically(folder / SCRIPT, Path(wait.__file__).read_text(encoding="utf-8"), mode=0o755)
+    put(folder / SETTINGS, json.dumps(hook_settings(settings), indent=1) + "\n", 0o644)
+    put(folder / SCRIPT, Path(wait.__file__).read_text(encoding="utf-8"), 0o755)
+
+
+def put(path: Path, text: str, mode: int) -> None:
+    """Writes a file unless it holds this text already.
+
+    Raises:
+        OSError: the folder can't be written.
+    """
+    try:
+        there = path.read_bytes()
+    except OSError:
+        there = None
+    if there != text.encode():
+        write_atomically(path, text, mode)
 
 
 def hook_settings(settings: Settings) -> dict[str, object]:

@@ -141,7 +141,7 @@ async def _download(
     except (TimeoutError, httpx.TimeoutException):
         text = f"{where} did not answer within {TIMEOUT_S:g} s"
         raise ConfigUnavailableError(Reason.TIMEOUT, text) from None
-    except (httpx.HTTPError, httpx.InvalidURL) as error:
+    except (httpx.HTTPError, httpx.InvalidURL, ValueError, ExceptionGroup) as error:
         text = f"{where} can't be reached ({type(error).__name__})"
         raise ConfigUnavailableError(Reason.UNREACHABLE, text) from None
 

@@ -86,6 +86,8 @@ class Answer:
     status: int | None
     body: Any = None
     error: str | None = None
+    cut: bool = False
+    """The connection failed: whoever answers next may be another engine, and cold."""
 
 
 class Engine(Protocol):
@@ -110,6 +112,10 @@ class Result:
 
     verdict: Verdict
     problems: tuple[str, ...] = ()
+
+
+class _Cut(Exception):  # noqa: N818 - not an error: the engine may have been replaced
+    pass
 
 
 class _Ended(Exception):  # noqa: N818 - not an error: the end of the warm-up
@@ -137,20 +143,31 @@ class Runner:
         """(words, tokens) of prompts that were answered."""
         self.answered = False
         self.problems: list[str] = []
+        self.trouble = "no time was left"
 
     async def run(self, steps: Sequence[Step]) -> Result:
         """Asks all steps; ends early where the engine can't be warmed or the budget is used up."""
         self.until = self.clock() + self.budget.seconds
         verdict = Verdict.WARM
         try:
-            for done, step in enumerate(steps):
-                self.progress(done)
-                await self._step(step)
-            self.progress(len(steps))
+            while not await self._all(steps):
+                await self.sleep(RETRY_S)
         except _Ended as end:
             verdict = end.verdict
             self.problems.append(str(end))
         return Result(verdict=verdict, problems=tuple(self.problems))
+
+    async def _all(self, steps: Sequence[Step]) -> bool:
+        """Whether one and the same engine was asked all steps."""
+        self.problems.clear()
+        try:
+            for done, step in enumerate(steps):
+                self.progress(done)
+                await self._step(step)
+        except _Cut:
+            return False
+        self.progress(len(steps))
+        return True
 
     async def _step(self, step: Step) -> None:
         if step.note:
@@ -176,7 +193,6 @@ class Runner:
 
     async def _insist(self, step: Step, words: int) -> Answer:
         """Asks until there is a completion or a refusal of this prompt, or the budget ends."""
-        trouble = "no time was left"
         while (left := self.until - self.clock()) > 0:
             body = self._body(step, words)
             answer = await self.engine.ask(self.paths[0], body, left)
@@ -194,11 +210,13 @@ class Runner:
                 continue
             if refused(answer.status):
                 return answer
-            trouble = said(answer)
+            self.trouble = said(answer)
+            if answer.cut:
+                raise _Cut
             await self.sleep(RETRY_S)
         raise _Ended(
             self.budget.verdict,
-            f"warm-up: {self.budget.seconds:g} s were not enough, step {step.name}: {trouble}",
+            f"warm-up: {self.budget.seconds:g} s were not enough, step {step.name}: {self.trouble}",
         )
 
     def _next_path(self, answer: Answer) -> None:

@@ -120,7 +120,7 @@ async def test_an_answer_that_does_not_come_is_said(engine):
     it = EngineClient(Settings(engine_url=engine.url))
     told = await it.ask("/v1/completions", {}, 0.2)
 
-    assert (told.status, told.error) == (None, "no answer within 0.2 s")
+    assert (told.status, told.error, told.cut) == (None, "no answer within 0.2 s", False)
     await it.close()
 
 
@@ -132,7 +132,9 @@ async def test_an_answer_that_does_not_come_is_said(engine):
     ],
 )
 async def test_an_answer_that_breaks_is_said(error, words):
-    assert (await client(error).ask("/v1/completions", {}, 1.0)).error == words
+    told = await client(error).ask("/v1/completions", {}, 1.0)
+
+    assert (told.error, told.cut) == (words, True)
 
 
 @pytest.mark.parametrize(

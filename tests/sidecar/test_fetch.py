@@ -263,6 +263,11 @@ async def test_a_bomb_is_decoded_no_further_than_the_cap(monkeypatch):
             answer(b"not gzip", Content_Encoding="gzip"), "broken compression", id="broken gzip"
         ),
         pytest.param(
+            answer(gzip.compress(PAGE)[:-12], Content_Encoding="gzip"),
+            "broken compression",
+            id="cut off gzip",
+        ),
+        pytest.param(
             answer(Content_Encoding="br"), "content-encoding br was not asked for", id="brotli"
         ),
         pytest.param(answer(b""), "the page is empty", id="empty"),
@@ -316,7 +321,8 @@ async def test_what_is_no_http_is_an_error(reply):
 
 
 @pytest.mark.parametrize(
-    "url", ["ftp://pod/metrics", "http://[::1/metrics", "metrics", "http://pod:x/"]
+    "url",
+    ["ftp://pod/metrics", "http://[::1/metrics", "metrics", "http://pod:x/", "http://[::1]:99999/"],
 )
 async def test_what_is_no_url_is_an_error(url):
     assert (await failure(url)).kind is FetchFailure.ERROR

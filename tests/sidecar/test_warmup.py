@@ -68,6 +68,10 @@ class Engine:
         return [int(len(text(body).split()) * self.per_word) + self.added for _, body in self.asked]
 
 
+def answered(tokens):
+    return Answer(200, {"choices": [{"text": ""}], "usage": {"prompt_tokens": tokens}})
+
+
 async def run(engine, limits=None, *, verdict=Verdict.READY, model="m", seconds=120):
     runner = Runner(
         engine=engine,
@@ -239,6 +243,25 @@ async def test_what_may_pass_is_asked_again(trouble):
 
     assert (result.verdict, result.problems) == ("Warm", ())
     assert len(engine.asked) == 4
+
+
+CUT = Answer(None, error="refused", cut=True)
+
+
+async def test_an_engine_that_was_replaced_in_the_middle_is_asked_all_steps():
+    engine = Engine(replies=[answered(8 + 1), CUT])
+    result = await run(engine)
+
+    assert (result.verdict, result.problems) == ("Warm", ())
+    short, cut, *whole = engine.lengths
+    assert [length > 512 for length in (short, cut, *whole)] == [False, True, False, True]
+
+
+async def test_an_engine_that_is_gone_for_good_ends_with_the_budget_and_is_told_once():
+    engine = Engine(by_path={COMPLETIONS: CUT})
+    result = await run(engine, Limits(max_batched_tokens=2048, max_model_length=600), seconds=10)
+
+    assert result.problems == ("warm-up: 10 s were not enough, step short: refused",)
 
 
 @pytest.mark.parametrize("verdict", [Verdict.READY, Verdict.FAILED])
