@@ -1,13 +1,15 @@
 """A pod seen without a sidecar: its engines' own metrics pages, read by the same code."""
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 
 from cacheaware.decide.fleet import PodLoad, Unknown
+from cacheaware.observe.load import pod_load
 from cacheaware.observe.look import DIRECT, Look
 from cacheaware.observe.memory import Mark
 from cacheaware.observe.poll import Answer
-from cacheaware.observe.sidecar import total
 from cacheaware_sidecar.engines import EngineSample, Rates, rates, scan
+from cacheaware_sidecar.state import kv_state
 
 PATH = "/metrics"
 PORT = 8000
@@ -37,7 +39,7 @@ def look(
             detail = "; ".join(sample.problems) or "no load in the page"
             return Look(at=at, way=DIRECT, unknown=unusable, detail=detail)
     speeds = speeds_of(before(at), samples, at)
-    loads = [pod_load(sample, speed) for sample, speed in zip(samples, speeds, strict=True)]
+    loads = [load_of(sample, speed) for sample, speed in zip(samples, speeds, strict=True)]
     ttft = samples[0].ttft if len(samples) == 1 else None
     return Look(at=at, way=DIRECT, load=combined(loads), samples=samples, ttft=ttft)
 
@@ -58,22 +60,11 @@ def why_unusable(sample: EngineSample) -> Unknown | None:
     return Unknown.INVALID if all(one is None for one in known) else None
 
 
-def pod_load(sample: EngineSample, speed: Rates) -> PodLoad:
+def load_of(sample: EngineSample, speed: Rates) -> PodLoad:
     """The load that a page reports."""
-    return PodLoad(
-        running=sample.running,
-        waiting=sample.waiting,
-        usage=sample.usage,
-        usage_max=sample.usage_max,
-        used_tokens=sample.used_tokens,
-        capacity_tokens=sample.capacity_tokens,
-        prompt_tokens_per_s=speed.prompt_tokens_per_s,
-        generation_tokens_per_s=speed.generation_tokens_per_s,
-        tokens_per_request=total(
-            speed.prompt_tokens_per_request, speed.generation_tokens_per_request
-        ),
-        prefix_hit_ratio=first_known(speed.prefix_hit_ratio, sample.prefix_hit_ratio),
-    )
+    hits = first_known(speed.prefix_hit_ratio, sample.prefix_hit_ratio)
+    speed = replace(speed, prefix_hit_ratio=hits)
+    return pod_load(sample.running, sample.waiting, kv_state(sample, None), speed)
 
 
 def first_known(*values: float | None) -> float | None:

@@ -2,7 +2,8 @@
 
 import json
 
-from cacheaware.decide.fleet import Phase, PodLoad, Unknown
+from cacheaware.decide.fleet import Phase, Unknown
+from cacheaware.observe.load import pod_load
 from cacheaware.observe.look import SIDECAR, Look
 from cacheaware.observe.poll import Answer
 from cacheaware_sidecar.state import PodState
@@ -34,7 +35,7 @@ def _seen(answer: Answer, state: PodState, phase: Phase) -> Look:
     return Look(
         at=answer.at,
         way=SIDECAR,
-        load=pod_load(state) if known else None,
+        load=pod_load(state.running, state.waiting, state.kv, state.rates) if known else None,
         unknown=None if known else reason_of(state),
         detail="" if known else "; ".join(state.problems),
         phase=phase,
@@ -42,30 +43,6 @@ def _seen(answer: Answer, state: PodState, phase: Phase) -> Look:
         seq=state.sample_seq,
         ttft=state.latency.ttft_s,
     )
-
-
-def pod_load(state: PodState) -> PodLoad:
-    """The load that a state reports."""
-    kv, rates = state.kv, state.rates
-    return PodLoad(
-        running=state.running,
-        waiting=state.waiting,
-        usage=kv.usage,
-        usage_max=kv.usage_max,
-        used_tokens=kv.used_tokens,
-        capacity_tokens=kv.capacity_tokens,
-        prompt_tokens_per_s=rates.prompt_tokens_per_s,
-        generation_tokens_per_s=rates.generation_tokens_per_s,
-        tokens_per_request=total(
-            rates.prompt_tokens_per_request, rates.generation_tokens_per_request
-        ),
-        prefix_hit_ratio=rates.prefix_hit_ratio,
-    )
-
-
-def total(prompt: float | None, generation: float | None) -> float | None:
-    """Tokens of a request; None unless both parts are known."""
-    return None if prompt is None or generation is None else prompt + generation
 
 
 def reason_of(state: PodState) -> Unknown:
