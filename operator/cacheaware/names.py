@@ -71,6 +71,7 @@ class Reasons:
     RESOLVED: Final = "TargetFound"
     OBSERVED: Final = "AllPodsKnown"
     NO_PODS: Final = "NoServingPods"
+    PODS_NOT_LISTED: Final = "PodsNotListed"
     SCALING: Final = "Scaling"
     READY_TO_SCALE: Final = "ReadyToScale"
     NOT_LIMITED: Final = "NotLimited"

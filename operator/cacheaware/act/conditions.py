@@ -31,6 +31,8 @@ class Situation:
     decision: Decision | None = None
     """None: nothing could be decided; one of the faults says why."""
     target_fault: Fault | None = None
+    pods_fault: Fault | None = None
+    """The target's pods can't be listed."""
     conflict: str | None = None
     """Another owner of the target's replicas, as a noun; in Advise that is information."""
     write_fault: Fault | None = None
@@ -109,6 +111,8 @@ def target_resolved(found: Situation) -> Condition:
 def metrics_available(found: Situation) -> Condition:
     """Whether the load of every serving pod is known; the reason is the most common gap."""
     kind = Conditions.METRICS_AVAILABLE
+    if found.pods_fault is not None:
+        return Condition(kind, FALSE, found.pods_fault.reason, found.pods_fault.message)
     if found.fleet is None:
         return Condition(kind, UNKNOWN, Reasons.PENDING, "no pod was asked yet")
     serving = serving_pods(found.fleet)
@@ -136,7 +140,7 @@ def scaling_active(found: Situation) -> Condition:
     if found.fleet is not None and found.fleet.spec_replicas == 0:
         return Condition(kind, FALSE, Reasons.PAUSED, "somebody set the target's replicas to 0")
     if found.decision is None:
-        fault = found.target_fault
+        fault = found.target_fault or found.pods_fault
         reason = fault.reason if fault else Reasons.PENDING
         return Condition(kind, FALSE, reason, fault.message if fault else "nothing decided yet")
     if all_unknown(found):

@@ -55,11 +55,12 @@ def story(body: Mapping[str, Any]) -> dict[str, Any]:
     """What a CacheAwareScaler's object tells, under stable keys."""
     meta, spec, status = body["metadata"], body.get("spec") or {}, body.get("status") or {}
     decisions = list(status.get("decisions") or ())
-    newest = decisions[0] if decisions else {}
     conditions = list(status.get("conditions") or ())
     ready: Mapping[str, Any] = next(
         (one for one in conditions if one["type"] == Conditions.READY), {}
     )
+    holds = decisions and status.get("currentReplicas") is not None  # else: the last round had none
+    newest = decisions[0] if holds else {}
     target = spec.get("scaleTargetRef") or {}
     return {
         "namespace": meta["namespace"],

@@ -164,7 +164,7 @@ async def start(operator: Operator, stop_kopf: asyncio.Event) -> list[asyncio.Ta
 async def first_pods(pods: PodCache) -> None:
     """Give the lists of pods a moment: a round without them decides nothing."""
     for _ in range(FIRST_PODS_SECONDS * 10):
-        if pods.all_listed():
+        if pods.all_asked():
             return
         await asyncio.sleep(0.1)
 

@@ -108,10 +108,17 @@ class Round:
                 mode=mode, target_fault=Fault(error.reason, str(error)), conflict=other
             )
         if not self.pods.listed(scaler.namespace):
-            return None
+            return self._without_pods(scaler, other)
         records = self.pods.select(scaler.namespace, target.selector)
         seen = await self.observer.see(records, scaler.access, state.pods)
         return await self._decide(scaler, state, Sight(target, records, seen), other)
+
+    def _without_pods(self, scaler: Scaler, other: str | None) -> Situation | None:
+        """What to tell where pods are refused; None where the first list is only under way."""
+        if (told := self.pods.fault(scaler.namespace)) is None:
+            return None
+        fault = Fault(Reasons.PODS_NOT_LISTED, f"the pods can't be listed: {told}")
+        return Situation(mode=scaler.policy.mode, pods_fault=fault, conflict=other)
 
     async def _decide(
         self, scaler: Scaler, state: ScalerState, sight: Sight, other: str | None

@@ -17,8 +17,8 @@ from cacheaware.telemetry import Metrics
 PATIENCE_ROUNDS = 4
 PATIENCE_SECONDS = 30.0
 """The loop may be late by this much before the operator is held to be stuck."""
-SILENT_SECONDS = 4 * IDLE_SECONDS
-"""A watch of pods that neither streams nor can be listed for this long is dead."""
+STUCK_SECONDS = 4 * IDLE_SECONDS
+"""A watch of pods that neither works nor fails for this long is dead; to be refused is no death."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -39,13 +39,13 @@ class Health:
             return f"the last round ended {now - at:.0f} s ago"
         if self.relist.watch_dead:
             return "a watch delivers nothing"
-        if self.pods.silent_for(now) > SILENT_SECONDS:
-            return f"a watch of pods is silent for {self.pods.silent_for(now):.0f} s"
+        if self.pods.stuck_for(now) > STUCK_SECONDS:
+            return f"a watch of pods is stuck for {self.pods.stuck_for(now):.0f} s"
         return None
 
     def ready(self) -> bool:
-        """Whether the first lists are in."""
-        return self.relist.listed and self.pods.all_listed()
+        """Whether the first lists are in, or known to be refused."""
+        return self.relist.listed and self.pods.all_asked()
 
 
 def listen(port: int) -> socket.socket:

@@ -77,7 +77,8 @@ def standing(outcome: Outcome) -> Iterable[tuple[str, bool]]:
     yield Reasons.DRAIN_UNAVAILABLE, outcome.bounded < current
     yield Reasons.OVERLOADED_AND_SILENT, found.silent
     yield Reasons.FALLBACK, found.fallback
-    yield Reasons.METRICS_UNKNOWN, found.raw is None and bool(supply.serving or supply.away)
+    yield Reasons.METRICS_UNKNOWN, found.raw is None and bool(supply.serving)
+    yield Reasons.NO_PODS, found.raw is None and bool(supply.away)
     yield Reasons.START_OVERDUE, bool(supply.late)
     yield Reasons.AT_MAXIMUM, outcome.stabilized > current >= outcome.policy.max_replicas
     yield Reasons.AT_MINIMUM, found.replicas < current <= outcome.policy.min_replicas
@@ -104,10 +105,11 @@ def message_of(outcome: Outcome, reason: str) -> str:
 def seen(outcome: Outcome) -> str:
     """The load of the fleet."""
     supply, signals = outcome.supply, outcome.recommendation.signals
-    if not supply.serving and not supply.away:
-        return "no pod serves"
+    if not supply.serving:
+        out = f"no pod serves, {pods(len(supply.away))} out of the endpoints"
+        return out if supply.away else "no pod serves"
     if not signals or outcome.recommendation.raw is None:
-        return f"nothing is known of the load of {pods(len(supply.serving + supply.away))}"
+        return f"nothing is known of the load of {pods(len(supply.serving))}"
     kv, pending = signals
     return f"{cache(kv, supply)} and {waiting(pending)}"
 
@@ -181,6 +183,7 @@ def because(outcome: Outcome, reason: str) -> str:
         Reasons.FALLBACK: f"after {policy.fallback_after_seconds} s without a metric the fallback"
         f" is {policy.fallback_replicas}",
         Reasons.METRICS_UNKNOWN: "what is unknown changes nothing",
+        Reasons.NO_PODS: "where no pod gets requests, the load is not known",
         Reasons.START_OVERDUE: f"pods should serve within {policy.startup_budget_seconds:,} s;"
         " what they were ordered for is not ordered again",
         Reasons.WAITING_FOR_STARTING: "what is starting counts as ordered",

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from cacheaware.backoff import delay
-from cacheaware.kube import Kube, KubeError
+from cacheaware.kube import BACKING_OFF, Kube, KubeError
 from cacheaware.observe.selector import Selector
 from cacheaware.pods import PodRecord, pod_record
 
@@ -43,6 +43,9 @@ class NamespacePods:
         self.listed = False
         self.alive_at = clock()
         """When the stream was last known to work."""
+        self.fault: str | None = None
+        """Why the pods can't be listed; None while they can."""
+        self._tried_at = self.alive_at
         self._kube = kube
         self._idle_seconds = idle_seconds
         self._sleep = sleep
@@ -62,6 +65,9 @@ class NamespacePods:
                 failures = 0
                 await self.follow(version)
             except KubeError as error:
+                self._tried_at = self._clock()
+                if error.reason != BACKING_OFF:
+                    self.fault = str(error)
                 failures += 1
                 wait = delay(failures, RETRY_CAP_SECONDS, error.retry_after)
                 log.warning("pods of %s: %s; listed again soon", self.namespace, error)
@@ -77,7 +83,7 @@ class NamespacePods:
         self.pods, self._labelled = {}, {}
         for record in found.values():
             self._put(record)
-        self.listed, self.alive_at = True, self._clock()
+        self.listed, self.fault, self.alive_at = True, None, self._clock()
         return version
 
     async def follow(self, version: str) -> None:
@@ -103,6 +109,11 @@ class NamespacePods:
         elif event["type"] != "BOOKMARK":
             self._put(pod_record(body))
         return str(body["metadata"]["resourceVersion"])
+
+    @property
+    def turned_at(self) -> float:
+        """When the stream worked or failed last: an API server that refuses makes none dead."""
+        return max(self.alive_at, self._tried_at)
 
     def select(self, selector: Selector) -> list[PodRecord]:
         """The pods that a selector matches, looked up by a label where it names one's value."""
@@ -150,13 +161,21 @@ class PodCache:
         """Whether the namespace's pods have been read at least once."""
         return namespace in self._watched and self._watched[namespace][0].listed
 
-    def all_listed(self) -> bool:
-        """Whether every watched namespace has been read."""
-        return all(pods.listed for pods, _ in self._watched.values())
+    def fault(self, namespace: str) -> str | None:
+        """Why a namespace's pods can't be listed; None while they can or it is not known yet."""
+        return self._watched[namespace][0].fault if namespace in self._watched else None
+
+    def all_asked(self) -> bool:
+        """Whether every watched namespace has been read, or refused with a reason."""
+        return all(pods.listed or pods.fault for pods, _ in self._watched.values())
 
     def silent_for(self, now: float) -> float:
         """Seconds since the most silent stream was known to work; 0 without streams."""
         return max((now - pods.alive_at for pods, _ in self._watched.values()), default=0.0)
+
+    def stuck_for(self, now: float) -> float:
+        """Seconds since the stream that is stuck longest worked or failed; 0 without streams."""
+        return max((now - pods.turned_at for pods, _ in self._watched.values()), default=0.0)
 
     def select(self, namespace: str, selector: Selector) -> list[PodRecord]:
         """The pods of a target that are not finished, by name."""

@@ -74,6 +74,13 @@ def test_the_arithmetic_is_written_out():
     assert pending["arithmetic"] == "0 requests"
 
 
+def test_where_the_last_round_decided_nothing_an_older_decision_is_not_the_news():
+    ready = {"type": "Ready", "status": "False", "reason": "TargetForbidden", "message": "no"}
+    found = story(body(currentReplicas=None, conditions=[ready]))
+    assert (found["reason"], found["message"], found["terms"]) == ("TargetForbidden", "no", [])
+    assert len(found["decisions"]) == 2
+
+
 def test_only_what_is_not_well_is_listed():
     assert [one["type"] for one in story(body())["notWell"]] == ["MetricsAvailable"]
 

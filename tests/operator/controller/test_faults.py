@@ -73,12 +73,18 @@ async def test_a_status_that_is_refused_for_ever_slows_only_itself(world):
 
 async def test_pods_that_cannot_be_listed_decide_nothing_and_then_all_goes_on(world):
     await loaded(world)
-    world.api.faults.append(Fault(lambda _, path: path.endswith("/pods"), status=503))
-    await world.start()
-    await asyncio.sleep(1.0)
+    world.api.faults.append(Fault(lambda _, path: path.endswith("/pods"), 403, "Forbidden"))
+    operator = await world.start()
+    await world.until(lambda: world.condition("Ready").get("status") == "False")
+    assert world.condition("MetricsAvailable")["reason"] == "PodsNotListed"
+    assert "403 Forbidden" in world.condition("ScalingActive")["message"]
+    await world.rounds(3)
+    assert len(world.events("PodsNotListed")) == 1
+    assert operator.health.ready(), "another namespace may well be served"
     assert world.scale_writes() == []
     world.api.faults.clear()
     await world.until(lambda: world.replicas() > 1, 20)
+    await world.until(lambda: world.condition("Ready").get("status") == "True")
 
 
 async def test_a_throttled_watch_is_begun_again(world):

@@ -4,14 +4,14 @@ from types import SimpleNamespace
 
 import pytest
 
-from cacheaware.controller.server import SILENT_SECONDS, Health
+from cacheaware.controller.server import STUCK_SECONDS, Health
 
 
-def health(*, completed=0.0, dead=False, silent=0.0, now=10.0, listed=True):
+def health(*, completed=0.0, dead=False, stuck=0.0, now=10.0, listed=True):
     return Health(
         rounds=SimpleNamespace(completed_at=completed),
         relist=SimpleNamespace(watch_dead=dead, listed=listed),
-        pods=SimpleNamespace(silent_for=lambda _: silent, all_listed=lambda: listed),
+        pods=SimpleNamespace(stuck_for=lambda _: stuck, all_asked=lambda: listed),
         seconds=5.0,
         clock=lambda: now,
     )
@@ -24,7 +24,7 @@ def health(*, completed=0.0, dead=False, silent=0.0, now=10.0, listed=True):
         ({"completed": None}, None),
         ({"now": 31.0}, "the last round ended 31 s ago"),
         ({"dead": True}, "a watch delivers nothing"),
-        ({"silent": SILENT_SECONDS + 1}, "a watch of pods is silent for 301 s"),
+        ({"stuck": STUCK_SECONDS + 1}, "a watch of pods is stuck for 301 s"),
     ],
 )
 def test_what_only_a_restart_helps_is_sick(state, said):

@@ -478,3 +478,15 @@ def test_cordoned_and_draining_pods_are_no_supply(make, once):
 
     assert decision.serving == 1
     assert decision.inputs["away"] == 2
+
+
+def test_a_fleet_out_of_the_endpoints_is_held_and_told_as_such(make, once):
+    pods = [make.pod("a", kv=0.9, ready=False), make.idle("b", ready=False)]
+
+    decision = once(make.fleet(pods))
+
+    assert (decision.desired, decision.reason) == (2, "NoServingPods")
+    assert decision.message == (
+        "no pod serves, 2 pods out of the endpoints; stays at 2:"
+        " where no pod gets requests, the load is not known"
+    )

@@ -43,7 +43,7 @@ async def test_it_lists_then_follows(api, cache):
     await pod(api, "a")
     await pod(api, "canary", app="other")
     cache.watch_only({"demo"})
-    assert not cache.all_listed()
+    assert not cache.all_asked()
     await until(lambda: names(cache) == ["a"])
     assert cache.listed("demo")
     await pod(api, "b")
@@ -56,7 +56,7 @@ async def test_only_namespaces_with_scalers_are_read(api, cache):
     await pod(api, "a")
     await pod(api, "x", ns="elsewhere")
     cache.watch_only({"demo"})
-    await until(cache.all_listed)
+    await until(cache.all_asked)
     assert names(cache, "elsewhere") == []
     cache.watch_only(set())
     assert names(cache) == []
@@ -180,4 +180,23 @@ async def test_silence_is_measured(api, kube):
     cache.watch_only({"demo"})
     now[0] = 7.0
     assert cache.silent_for(7.0) == 7.0
+    await cache.close()
+
+
+async def test_to_be_refused_is_known_and_no_death(api, kube):
+    now = [0.0]
+    refusal = Fault(lambda _, path: "/demo/pods" in path, 403, "Forbidden")
+    api.faults.append(refusal)
+    cache = PodCache(kube, clock=lambda: now[0])
+    assert cache.fault("demo") is None
+    cache.watch_only({"demo", "other"})
+    now[0] = 400.0
+    await until(lambda: cache.fault("demo"))
+    await until(cache.all_asked)
+    assert "403 Forbidden" in (cache.fault("demo") or "")
+    assert (cache.listed("demo"), cache.listed("other")) == (False, True)
+    assert (cache.silent_for(400.0), cache.stuck_for(400.0)) == (400.0, 0.0)
+    api.faults.remove(refusal)
+    await until(lambda: cache.listed("demo"), 10.0)
+    assert cache.fault("demo") is None
     await cache.close()
