@@ -111,9 +111,10 @@ async def load_credentials(context: str | None = None) -> Configuration:
 def missing_kubeconfig() -> str | None:
     """That there is no kubeconfig, in a line; None where there is one."""
     places = kube_config.KUBE_CONFIG_DEFAULT_LOCATION
-    if any(Path(place).expanduser().exists() for place in places.split(os.pathsep)):
+    if any(Path(place).expanduser().exists() for place in places.split(os.pathsep) if place):
         return None
-    return f"no kubeconfig at {places}; set KUBECONFIG, or run inside a cluster"
+    empty = "''"
+    return f"no kubeconfig at {places or empty}; set KUBECONFIG, or run inside a cluster"
 
 
 class Kube:

@@ -12,7 +12,6 @@ VALUES = {
     "image.tag": "dev",
     "image.pullPolicy": "Never",
     "settings.roundSeconds": "2",
-    "settings.logFormat": "text",
     "settings.logLevel": "debug",
 }
 

@@ -38,6 +38,18 @@ def test_a_bad_scaler_is_refused_by_the_api_server_with_a_message_that_helps(
     assert hint in message
 
 
+def test_each_line_that_the_operator_logs_is_json(fleet: Fleet, release: Release):
+    fleet.start(1, engine=("--cold-start", "1"))
+    fleet.scale_by()
+    eventually(
+        lambda: fleet.get("cacheawarescaler", fleet.name).get("status"), within=30, what="a status"
+    )
+    lines = release.log(1000).splitlines()
+    assert lines
+    for line in lines:
+        assert isinstance(json.loads(line), dict), line
+
+
 def test_helm_test_passes(release: Release):
     print(release.helm("test", release.name, "--logs", "--timeout", "90s"))
 

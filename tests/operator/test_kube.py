@@ -246,6 +246,9 @@ async def test_a_kubeconfig_that_can_not_be_used_is_no_credentials(text, tmp_pat
     config.unlink()
     with pytest.raises(KubeError, match=f"no kubeconfig at {config}"):
         await load_credentials()
+    monkeypatch.setattr(where, "")
+    with pytest.raises(KubeError, match="no kubeconfig at ''"):
+        await load_credentials()
 
 
 async def test_a_certificate_that_can_not_be_read_is_no_credentials(tmp_path):
