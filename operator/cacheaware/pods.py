@@ -13,6 +13,8 @@ SCRAPE_PATH = "prometheus.io/path"
 ENGINE_PORT_NAMES = ("metrics", "http", "http-metrics", "api")
 DRAIN_HOOK = "/drain/wait"
 DRAIN_SCRIPT = "/wait.py"
+ON_ITS_WAY = frozenset({"ContainerCreating", "PodInitializing"})
+"""Why a container waits when nothing is wrong."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +33,8 @@ class PodRecord:
     terminating: bool = False
     finished: bool = False
     restarts: int = 0
+    stuck: str | None = None
+    """Why it can't start, such as `engine: ImagePullBackOff` or `Unschedulable`."""
     sidecar_port: int | None = None
     engine_port: int | None = None
     """Where the engine's page is by the pod's own words: annotation, or a port's usual name."""
@@ -64,6 +68,7 @@ def pod_record(body: Mapping[str, Any]) -> PodRecord:
         terminating="deletionTimestamp" in meta,
         finished=status.get("phase") in FINISHED,
         restarts=sum(one.get("restartCount", 0) for one in status.get("containerStatuses") or ()),
+        stuck=_stuck(status),
         sidecar_port=_sidecar_port(containers),
         engine_port=_engine_port(spec.get("containers") or (), annotations),
         engine_path=annotations.get(SCRAPE_PATH),
@@ -82,6 +87,18 @@ def _ready_condition(status: Mapping[str, Any]) -> float | None:
     for one in status.get("conditions") or ():
         if one.get("type") == "Ready" and one.get("status") == "True":
             return seconds(one.get("lastTransitionTime")) or 0.0
+    return None
+
+
+def _stuck(status: Mapping[str, Any]) -> str | None:
+    for one in status.get("conditions") or ():
+        if one.get("type") == "PodScheduled" and one.get("status") == "False":
+            return one.get("reason") or "Unschedulable"
+    kinds = ("initContainerStatuses", "containerStatuses")
+    for one in (one for kind in kinds for one in status.get(kind) or ()):
+        reason = ((one.get("state") or {}).get("waiting") or {}).get("reason")
+        if reason and reason not in ON_ITS_WAY:
+            return f"{one['name']}: {reason}"
     return None
 
 

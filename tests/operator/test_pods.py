@@ -111,3 +111,40 @@ def test_the_end_of_a_pod_is_read():
     assert pod_record(pod(status_phase="Failed")).finished
     restarted = pod_record(pod(status_containerStatuses=[{"restartCount": 2}, {}]))
     assert restarted.restarts == 2
+
+
+def waiting(name, reason):
+    return {"name": name, "state": {"waiting": {"reason": reason}}}
+
+
+@pytest.mark.parametrize(
+    ("status", "stuck"),
+    [
+        ({}, None),
+        ({"containerStatuses": [waiting("engine", "PodInitializing")]}, None),
+        ({"containerStatuses": [{"name": "engine", "state": {"running": {}}}]}, None),
+        (
+            {
+                "initContainerStatuses": [waiting("cacheaware", "ImagePullBackOff")],
+                "containerStatuses": [waiting("engine", "PodInitializing")],
+            },
+            "cacheaware: ImagePullBackOff",
+        ),
+        (
+            {"containerStatuses": [waiting("engine", "CrashLoopBackOff")]},
+            "engine: CrashLoopBackOff",
+        ),
+        (
+            {
+                "conditions": [
+                    {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
+                ]
+            },
+            "Unschedulable",
+        ),
+        ({"conditions": [{"type": "PodScheduled", "status": "True"}]}, None),
+    ],
+)
+def test_what_keeps_a_pod_from_starting_is_read(status, stuck):
+    body = {"metadata": {"name": "a", "uid": "u"}, "status": status}
+    assert pod_record(body).stuck == stuck

@@ -17,6 +17,10 @@ log = logging.getLogger(__name__)
 
 REFRESH_SECONDS = 300.0
 """Numbers in messages may be this old while nothing else changes."""
+CHANGED_SECONDS = 60.0
+"""Numbers may be this old while the load changes."""
+NOTICEABLE = 0.25
+"""A change of a signal's demand by this much of a replica is one that a person would see."""
 SETTLE_SECONDS = 15.0
 """What flips back and forth is written no more often than this."""
 
@@ -33,6 +37,7 @@ class StatusMemory:
     earlier: tuple[Any, ...] = ()
     """What was urgent in the write before."""
     minor: tuple[Any, ...] = ()
+    demands: Mapping[str, float] = field(default_factory=dict)
     written_at: float | None = None
 
 
@@ -54,7 +59,9 @@ class StatusWriter:
         if not memory.loaded:
             await self._load(subject, memory)
         urgent, minor = signature(found, generation, memory.last_scale_time)
-        if not due(memory, urgent, minor, self._clock()):
+        demands = demands_of(found.decision)
+        moved = noticeable(memory.demands, demands)
+        if not due(memory, urgent, minor, self._clock(), moved=moved):
             return ()
         now = timestamp()
         memory.decisions = with_decision(memory.decisions, found.decision, now)
@@ -64,7 +71,7 @@ class StatusWriter:
         memory.conditions = status["conditions"]
         if urgent != memory.urgent:
             memory.earlier, memory.urgent = memory.urgent, urgent
-        memory.minor, memory.written_at = minor, self._clock()
+        memory.minor, memory.demands, memory.written_at = minor, demands, self._clock()
         return dropped(status, answer.get("status") or {})
 
     async def _load(self, subject: Subject, memory: StatusMemory) -> None:
@@ -100,16 +107,37 @@ def signature(
     minor = (
         (decision.reason, decision.serving, decision.starting) if decision else None,
         tuple((one.type, one.reason) for one in parts),
+        sorted({pod.stuck for pod in found.fleet.pods if pod.stuck}) if found.fleet else None,
     )
     return urgent, minor
 
 
-def due(memory: StatusMemory, urgent: tuple[Any, ...], minor: tuple[Any, ...], now: float) -> bool:
+def demands_of(decision: Decision | None) -> dict[str, float]:
+    """Each signal's demand in replicas."""
+    terms = decision.terms if decision else ()
+    return {one.signal: one.demand / one.per_replica for one in terms if one.per_replica}
+
+
+def noticeable(before: Mapping[str, float], now: Mapping[str, float]) -> bool:
+    """Whether a signal came, went or changed by much."""
+    pairs = [(before[name], now[name]) for name in before.keys() & now.keys()]
+    return before.keys() != now.keys() or any(abs(old - new) >= NOTICEABLE for old, new in pairs)
+
+
+def due(
+    memory: StatusMemory,
+    urgent: tuple[Any, ...],
+    minor: tuple[Any, ...],
+    now: float,
+    *,
+    moved: bool,
+) -> bool:
     """Whether the status is to be written now; what flips back and forth can wait."""
     if memory.written_at is None or urgent not in {memory.urgent, memory.earlier}:
         return True
-    age, changed = now - memory.written_at, (urgent, minor) != (memory.urgent, memory.minor)
-    return age >= REFRESH_SECONDS or (changed and age >= SETTLE_SECONDS)
+    changed = (urgent, minor) != (memory.urgent, memory.minor)
+    patience = SETTLE_SECONDS if changed else CHANGED_SECONDS if moved else REFRESH_SECONDS
+    return now - memory.written_at >= patience
 
 
 def with_decision(

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 WATCH_SECONDS = 2.0
 BAR = 8
 KV_SIGNALS = ("kv-tokens", "kv-usage")
-ON_ITS_WAY = frozenset({"PodInitializing", "ContainerCreating"})
-"""Why a container waits that nothing is wrong with."""
 
 
 @app.command()
@@ -158,29 +156,14 @@ async def pods_of(kube: "Kube", namespace: str, name: str) -> list[dict[str, Any
         )
     except TargetError as error:
         raise BadInputError(str(error)) from error
-    records: list[tuple[PodRecord, str | None]] = []
+    records: list[PodRecord] = []
     async for page in kube.pages(f"/api/v1/namespaces/{namespace}/pods"):
-        records += ((pod_record(one), stuck(one)) for one in page.get("items") or ())
-    chosen = [
-        (one, why)
-        for one, why in records
-        if target.selector.matches(one.labels) and not one.finished
-    ]
-    return list(await asyncio.gather(*(pod_line(kube, one, why) for one, why in chosen)))
+        records += map(pod_record, page.get("items") or ())
+    chosen = [one for one in records if target.selector.matches(one.labels) and not one.finished]
+    return list(await asyncio.gather(*(pod_line(kube, one) for one in chosen)))
 
 
-def stuck(pod: Mapping[str, Any]) -> str | None:
-    """The first container of a Pod object that can't start, and why, such as ImagePullBackOff."""
-    status = pod.get("status") or {}
-    kinds = ("initContainerStatuses", "containerStatuses")
-    for one in (one for kind in kinds for one in status.get(kind) or ()):
-        reason = ((one.get("state") or {}).get("waiting") or {}).get("reason")
-        if reason and reason not in ON_ITS_WAY:
-            return f"{one['name']}: {reason}"
-    return None
-
-
-async def pod_line(kube: "Kube", record: "PodRecord", why: str | None) -> dict[str, Any]:
+async def pod_line(kube: "Kube", record: "PodRecord") -> dict[str, Any]:
     """A pod's numbers; `problem` says why there are none."""
     from cacheaware.kube import KubeError
 
@@ -192,12 +175,16 @@ async def pod_line(kube: "Kube", record: "PodRecord", why: str | None) -> dict[s
         "problem": None,
     }
     if record.sidecar_port is None:
-        return {**line, **pod_numbers({}), "problem": why or "no sidecar"}
+        return {**line, **pod_numbers({}), "problem": record.stuck or "no sidecar"}
     pod = f"/api/v1/namespaces/{record.namespace}/pods/{record.name}:{record.sidecar_port}"
     try:
         return {**line, **pod_numbers(await kube.get(f"{pod}/proxy/v1/state"))}
     except KubeError as error:
-        return {**line, **pod_numbers({}), "problem": why or f"{error.status} {error.reason}"}
+        return {
+            **line,
+            **pod_numbers({}),
+            "problem": record.stuck or f"{error.status} {error.reason}",
+        }
 
 
 def pod_numbers(state: Mapping[str, Any]) -> dict[str, Any]:

@@ -153,10 +153,12 @@ def unseen(supply: Supply) -> str:
 
 
 def coming(supply: Supply) -> str:
-    """What is on its way."""
+    """What is on its way, and what keeps it."""
     early = supply.on_their_way - supply.late
     words = [f"{early:,} starting"] if early else []
-    return ", ".join([*words, *([f"{supply.late:,} overdue"] if supply.late else [])])
+    words += [f"{supply.late:,} overdue"] if supply.late else []
+    stuck = sorted({pod.view.stuck for pod in supply.starting + supply.overdue if pod.view.stuck})
+    return ", ".join(words) + (f" ({', '.join(stuck)})" if stuck else "")
 
 
 def verdict(outcome: Outcome, reason: str) -> str:

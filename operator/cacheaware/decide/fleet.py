@@ -73,6 +73,8 @@ class PodView:
     """Rounds in a row in which it was seen with nothing running, waiting or pinned."""
     final_drain: bool = False
     """Its template carries our preStop hook."""
+    stuck: str | None = None
+    """Why it can't start, in the kubelet's or the scheduler's word; for people only."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -141,6 +141,7 @@ def pod_view(
         stale_age_s=max(0.0, now - memory.seen_at) if unknown is Unknown.TIMED_OUT else 0.0,
         idle_rounds=0 if unknown else memory.idle_rounds,
         final_drain=record.final_drain,
+        stuck=record.stuck,
     )
 
 

@@ -9,6 +9,7 @@ from cacheaware import names
 from cacheaware.act.conditions import Situation
 from cacheaware.act.events import Subject
 from cacheaware.act.status import (
+    CHANGED_SECONDS,
     REFRESH_SECONDS,
     SETTLE_SECONDS,
     StatusMemory,
@@ -102,6 +103,10 @@ async def test_no_change_is_no_write(api, writer, subject, clock):
         ({"starting": 1}, SETTLE_SECONDS, True),
         ({"message": "other"}, SETTLE_SECONDS, False),
         ({"message": "other"}, REFRESH_SECONDS, True),
+        ({"terms": (replace(TERM, demand=3.4),)}, CHANGED_SECONDS, False),
+        ({"terms": (replace(TERM, demand=3.5),)}, SETTLE_SECONDS, False),
+        ({"terms": (replace(TERM, demand=3.5),)}, CHANGED_SECONDS, True),
+        ({"terms": ()}, CHANGED_SECONDS, True),
     ],
 )
 async def test_it_is_written_when_a_person_would_care(  # noqa: PLR0917 - a table

@@ -152,6 +152,11 @@ def test_a_fleet_that_only_starts_says_so_without_a_word_of_its_load(make, once)
     assert decision.message.startswith("no pod serves; 1 starting; stays at 1")
 
 
+def test_what_keeps_a_pod_from_starting_is_told(make, once):
+    pods = [make.booting("y", stuck="engine: ImagePullBackOff"), make.booting("z")]
+    assert "2 starting (engine: ImagePullBackOff)" in once(make.fleet(pods)).message
+
+
 def test_pods_that_are_overdue_are_not_ordered_again(make, rounds):
     life = rounds(replicas=4)
     full = [make.pod(n, kv=0.99, waiting=9.0) for n in "ab"]
