@@ -30,7 +30,7 @@ from tests.sidecar.kv.configs import (
 
 from cacheaware_sidecar.kv import Kind, Parallel, geometry
 
-SLIDING, FULL, LINEAR = "sliding_attention", "full_attention", "linear_attention"
+SLIDING, FULL = "sliding_attention", "full_attention"
 
 RATES = {
     "Llama-3.1-8B": (LLAMA_31_8B, 131072, 131072, 0, 0),

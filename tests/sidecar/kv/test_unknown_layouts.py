@@ -12,7 +12,7 @@ from tests.sidecar.kv.configs import (
 
 from cacheaware_sidecar.kv import geometry
 
-SLIDING, FULL, LINEAR = "sliding_attention", "full_attention", "linear_attention"
+SLIDING, FULL = "sliding_attention", "full_attention"
 
 
 UNKNOWN = {
