@@ -9,7 +9,8 @@ from pythonjsonlogger.core import RESERVED_ATTRS
 from pythonjsonlogger.json import JsonFormatter
 
 from cacheaware.decide.decision import Decision
-from cacheaware.decide.fleet import FleetView, Phase
+from cacheaware.decide.fleet import FleetView
+from cacheaware_sidecar.phase import Phase
 
 SCALER = ("namespace", "name")
 NOISY = ("kopf.activities", "kopf.objects", "kopf._core.reactor.running", "aiohttp.access")

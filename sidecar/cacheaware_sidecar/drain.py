@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from cacheaware_sidecar.engines import EngineSample
-from cacheaware_sidecar.lifecycle import Lifecycle, Phase
+from cacheaware_sidecar.lifecycle import Lifecycle
+from cacheaware_sidecar.phase import Phase
 
 QUIET_S = 5.0
 FRESH_S = 3.0

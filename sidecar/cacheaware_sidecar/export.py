@@ -12,7 +12,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 from prometheus_client.registry import Collector
 
-from cacheaware_sidecar.lifecycle import Phase
+from cacheaware_sidecar.phase import Phase
 from cacheaware_sidecar.state import PodState
 
 CONTENT_TYPE: Final = CONTENT_TYPE_PLAIN_0_0_4

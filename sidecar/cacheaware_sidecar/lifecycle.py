@@ -16,6 +16,8 @@ from enum import StrEnum
 from functools import singledispatch
 from typing import Any
 
+from cacheaware_sidecar.phase import Phase
+
 PROOF = 3
 """So many refusals, or unhealthy answers, in a row prove that the engine is gone."""
 SAME_START_S = 0.5
@@ -23,17 +25,6 @@ SAME_START_S = 0.5
 STARTS_KEPT = 8
 OUTLIVED_S = 30.0
 """A pod that lives this long after its grace period is not being deleted."""
-
-
-class Phase(StrEnum):
-    """Where a pod stands."""
-
-    LOADING = "loading"
-    WARMING = "warming"
-    SERVING = "serving"
-    CORDONED = "cordoned"
-    DRAINING = "draining"
-    DRAINED = "drained"
 
 
 class Verdict(StrEnum):

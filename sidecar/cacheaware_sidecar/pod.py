@@ -16,7 +16,6 @@ from cacheaware_sidecar.lifecycle import (
     Emptied,
     Event,
     Lifecycle,
-    Phase,
     Refused,
     Scraped,
     Silent,
@@ -28,6 +27,7 @@ from cacheaware_sidecar.lifecycle import (
 )
 from cacheaware_sidecar.model_geometry import ModelGeometry
 from cacheaware_sidecar.observed import Observed
+from cacheaware_sidecar.phase import Phase
 from cacheaware_sidecar.problems import ProblemLog
 from cacheaware_sidecar.settings import Settings
 from cacheaware_sidecar.state import DrainState, Latency, PodState, WarmupState, kv_state

@@ -18,7 +18,7 @@ from itertools import pairwise
 from typing import Any, Final
 
 from cacheaware_sidecar.engines import Histogram, Rates
-from cacheaware_sidecar.lifecycle import Phase
+from cacheaware_sidecar.phase import Phase
 from cacheaware_sidecar.state import (
     SCHEMA,
     DrainState,

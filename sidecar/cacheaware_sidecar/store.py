@@ -12,7 +12,8 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from cacheaware_sidecar.lifecycle import Drain, Lifecycle, Phase, Verdict
+from cacheaware_sidecar.lifecycle import Drain, Lifecycle, Verdict
+from cacheaware_sidecar.phase import Phase
 
 SCHEMA = 1
 FILE = "phase.json"

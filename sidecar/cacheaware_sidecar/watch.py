@@ -13,7 +13,8 @@ from cacheaware_sidecar import model_config, warmup
 from cacheaware_sidecar.engine_client import EngineClient, Health, is_refusal
 from cacheaware_sidecar.engines import scan
 from cacheaware_sidecar.fetch import FetchError, FetchFailure
-from cacheaware_sidecar.lifecycle import Healthy, Phase, Refused, Silent, Unhealthy, Verdict
+from cacheaware_sidecar.lifecycle import Healthy, Refused, Silent, Unhealthy, Verdict
+from cacheaware_sidecar.phase import Phase
 from cacheaware_sidecar.pod import REFUSED, Pod
 from cacheaware_sidecar.settings import Settings
 

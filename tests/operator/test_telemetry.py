@@ -8,8 +8,9 @@ import pytest
 from prometheus_client import generate_latest
 
 from cacheaware.decide.decision import Decision
-from cacheaware.decide.fleet import FleetView, Phase, PodLoad, PodView
+from cacheaware.decide.fleet import FleetView, PodLoad, PodView
 from cacheaware.telemetry import Metrics, set_up_logging
+from cacheaware_sidecar.phase import Phase
 
 FULL = PodLoad(running=3, waiting=1, usage=0.5, used_tokens=500, capacity_tokens=1000)
 RATIO = PodLoad(running=1, waiting=0, usage=0.25)

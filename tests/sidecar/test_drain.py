@@ -4,7 +4,8 @@ import pytest
 
 from cacheaware_sidecar.drain import Outcome, Quiet, is_empty, is_quiet, observe, outcome
 from cacheaware_sidecar.engines import EngineSample
-from cacheaware_sidecar.lifecycle import Drain, Lifecycle, Phase
+from cacheaware_sidecar.lifecycle import Drain, Lifecycle
+from cacheaware_sidecar.phase import Phase
 
 IDLE = EngineSample(engine="vllm", engines=1, running=0.0, waiting=0.0)
 BUSY = replace(IDLE, running=1.0)

@@ -13,7 +13,6 @@ from cacheaware_sidecar.lifecycle import (
     Emptied,
     Healthy,
     Lifecycle,
-    Phase,
     Refused,
     Scraped,
     Silent,
@@ -25,6 +24,7 @@ from cacheaware_sidecar.lifecycle import (
     advance,
     is_ready,
 )
+from cacheaware_sidecar.phase import Phase
 
 DRAIN = DrainBegun(seconds=25, grace=30)
 

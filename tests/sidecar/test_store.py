@@ -7,12 +7,12 @@ from cacheaware_sidecar.lifecycle import (
     DrainBegun,
     Healthy,
     Lifecycle,
-    Phase,
     Scraped,
     Verdict,
     WarmupEnded,
     advance,
 )
+from cacheaware_sidecar.phase import Phase
 
 BOOT = "b7a1"
 

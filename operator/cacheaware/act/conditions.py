@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from cacheaware.decide.decision import Decision
-from cacheaware.decide.fleet import FleetView, Phase, PodView, Unknown
+from cacheaware.decide.fleet import FleetView, PodView, Unknown
 from cacheaware.names import Conditions, Reasons
+from cacheaware_sidecar.phase import Phase
 
 TRUE = "True"
 FALSE = "False"

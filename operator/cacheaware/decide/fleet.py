@@ -3,16 +3,7 @@
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-
-class Phase(StrEnum):
-    """A pod's phase, in the order of its life; `starting` is any pod that has not served yet."""
-
-    LOADING = "loading"
-    WARMING = "warming"
-    SERVING = "serving"
-    CORDONED = "cordoned"
-    DRAINING = "draining"
-    DRAINED = "drained"
+from cacheaware_sidecar.phase import Phase
 
 
 class Unknown(StrEnum):

@@ -3,9 +3,10 @@
 from collections.abc import Iterable
 
 from cacheaware.decide.demand import NANO, nano
-from cacheaware.decide.fleet import Phase, Unknown
+from cacheaware.decide.fleet import Unknown
 from cacheaware.decide.policy import Policy
 from cacheaware.decide.supply import Load, Supply
+from cacheaware_sidecar.phase import Phase
 
 
 def overloaded_and_silent(supply: Supply, policy: Policy) -> bool:

@@ -2,8 +2,9 @@
 
 from dataclasses import dataclass
 
-from cacheaware.decide.fleet import FleetView, Phase, PodLoad, PodView
+from cacheaware.decide.fleet import FleetView, PodLoad, PodView
 from cacheaware.decide.policy import Policy
+from cacheaware_sidecar.phase import Phase
 
 MOST = 1e15
 """A number beyond this is a fault of its sender, whatever it counts."""

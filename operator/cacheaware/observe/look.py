@@ -2,8 +2,9 @@
 
 from dataclasses import dataclass
 
-from cacheaware.decide.fleet import Phase, PodLoad, Unknown
+from cacheaware.decide.fleet import PodLoad, Unknown
 from cacheaware_sidecar.engines.sample import EngineSample, Histogram
+from cacheaware_sidecar.phase import Phase
 
 SIDECAR = "Sidecar"
 DIRECT = "Direct"

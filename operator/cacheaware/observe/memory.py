@@ -2,11 +2,12 @@
 
 from dataclasses import dataclass, replace
 
-from cacheaware.decide.fleet import Phase, PodLoad, PodView, Unknown
+from cacheaware.decide.fleet import PodLoad, PodView, Unknown
 from cacheaware.observe.latency import quantile
 from cacheaware.observe.look import Look
 from cacheaware.pods import PodRecord
 from cacheaware_sidecar.engines.sample import EngineSample, Histogram
+from cacheaware_sidecar.phase import Phase
 
 WINDOW_SECONDS = 30.0
 """Rates and latencies are measured over one to two of these."""

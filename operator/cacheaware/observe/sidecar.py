@@ -2,10 +2,11 @@
 
 import json
 
-from cacheaware.decide.fleet import Phase, Unknown
+from cacheaware.decide.fleet import Unknown
 from cacheaware.observe.load import pod_load
 from cacheaware.observe.look import SIDECAR, Look
 from cacheaware.observe.poll import Answer
+from cacheaware_sidecar.phase import Phase
 from cacheaware_sidecar.state import PodState
 from cacheaware_sidecar.state_json import StateError, UnknownSchemaError, pod_state_from_json
 

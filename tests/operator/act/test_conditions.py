@@ -5,7 +5,8 @@ import pytest
 from cacheaware import names
 from cacheaware.act.conditions import Condition, Fault, Situation, conditions, dated
 from cacheaware.decide.decision import Decision
-from cacheaware.decide.fleet import FleetView, Phase, PodLoad, PodView, Unknown
+from cacheaware.decide.fleet import FleetView, PodLoad, PodView, Unknown
+from cacheaware_sidecar.phase import Phase
 
 LOAD = PodLoad(running=1, waiting=0, usage=0.5)
 KNOWN = PodView(name="a", load=LOAD)

@@ -7,8 +7,9 @@ import pytest
 
 from cacheaware.decide import Memory, decide
 from cacheaware.decide.decision import Decision
-from cacheaware.decide.fleet import FleetView, Phase, PodLoad, PodView, Unknown
+from cacheaware.decide.fleet import FleetView, PodLoad, PodView, Unknown
 from cacheaware.decide.policy import Policy
+from cacheaware_sidecar.phase import Phase
 
 
 def pod(name="a", *, kv=None, waiting=0.0, running=None, **fields):

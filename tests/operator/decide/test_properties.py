@@ -7,9 +7,10 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from cacheaware.decide import Memory, decide
-from cacheaware.decide.fleet import FleetView, Phase, PodLoad, PodView, Unknown
+from cacheaware.decide.fleet import FleetView, PodLoad, PodView, Unknown
 from cacheaware.decide.policy import Policy, RatePolicy, Rules
 from cacheaware.names import Reasons
+from cacheaware_sidecar.phase import Phase
 
 # One draw a field: what takes the time of these tests is drawing, not deciding.
 SHARES = [percent / 100 for percent in range(101)]

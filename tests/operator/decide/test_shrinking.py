@@ -4,8 +4,9 @@ from typing import ClassVar
 
 import pytest
 
-from cacheaware.decide.fleet import Phase, PodLoad, Unknown
+from cacheaware.decide.fleet import PodLoad, Unknown
 from cacheaware.decide.policy import Policy, RatePolicy, Rules
+from cacheaware_sidecar.phase import Phase
 
 FAST = Rules(stabilization_seconds=0, policies=(RatePolicy("Percent", 100, 15),))
 FREE = {"scale_down": FAST, "drain_share_percent": 100}

@@ -5,11 +5,12 @@ import json
 import pytest
 from tests.operator.fake_pods import FakePod
 
-from cacheaware.decide.fleet import Phase, PodLoad, Unknown
+from cacheaware.decide.fleet import PodLoad, Unknown
 from cacheaware.observe import direct, sidecar
 from cacheaware.observe.direct import combined
 from cacheaware.observe.memory import Mark
 from cacheaware.observe.poll import Answer
+from cacheaware_sidecar.phase import Phase
 
 PAGE = """\
 vllm:num_requests_running{engine="0",model_name="m"} 3

@@ -4,11 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from cacheaware.decide.fleet import Phase, PodLoad, Unknown
+from cacheaware.decide.fleet import PodLoad, Unknown
 from cacheaware.observe.look import DIRECT, SIDECAR, Look
 from cacheaware.observe.memory import PodMemory, idle, measured, pod_view, remember
 from cacheaware.pods import PodRecord
 from cacheaware_sidecar.engines import Histogram
+from cacheaware_sidecar.phase import Phase
 
 BUSY = PodLoad(running=3, waiting=9, usage=0.5)
 EMPTY = PodLoad(running=0, waiting=0, usage=0.0)
