@@ -50,14 +50,33 @@ class WarmupState:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StartState:
+    """How long this engine took to come; None until that is over, or where it was not seen."""
+
+    loading_s: float | None = None
+    """From the sidecar's start until the engine was healthy."""
+    warming_s: float | None = None
+    """From then until the pod served."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DrainState:
-    """Where the drain stands; all None or 0 when none has begun."""
+    """Where a cordon or a final drain stands; all None when there is neither."""
 
     deadline_s: float | None = None
-    """Seconds left."""
+    """Seconds left of the final drain."""
     running: float | None = None
     waiting: float | None = None
     cordoned_by: str | None = None
+    """Who holds the cordon: the uid of a CacheAwareScaler."""
+    cordoned_s: float | None = None
+    """How long the cordon has lasted."""
+    lease_s: float | None = None
+    """Seconds until the cordon ends by itself."""
+    empty: bool | None = None
+    """Whether the pod is empty by the rule of the drain, up to now."""
+    arrival_age_s: float | None = None
+    """Since the last request that arrived after the cordon or drain began; None: none has."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +100,10 @@ class PodState:
     rates: Rates = field(default_factory=Rates)
     latency: Latency = field(default_factory=Latency)
     warmup: WarmupState = field(default_factory=WarmupState)
+    start: StartState = field(default_factory=StartState)
     drain: DrainState = field(default_factory=DrainState)
+    adapters: tuple[str, ...] = ()
+    """LoRA adapters that requests are using."""
     problems: tuple[str, ...] = ()
 
 

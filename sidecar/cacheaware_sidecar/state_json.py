@@ -3,8 +3,8 @@
 `{"schema": 1, "phase": ..., "phase_age_s": ..., "sample_age_s": ..., "sample_seq": ...,
 "engine": ..., "version": ..., "models": [...], "running": ..., "waiting": ..., "kv": {...},
 "rates": {...}, "latency": {"ttft_s", "tpot_s", "e2e_s": each {"count", "sum", "buckets":
-[[le, n], ...]}}, "warmup": {...}, "drain": {...}, "problems": [...]}`, with the names of the
-dataclasses' fields.
+[[le, n], ...]}}, "warmup": {...}, "start": {...}, "drain": {...}, "adapters": [...],
+"problems": [...]}`, with the names of the dataclasses' fields.
 
 JSON has no infinity and no NaN: the last bucket's bound is the string "+Inf", and a number that
 is NaN or out of its range is null. Reading takes every schema since 1, ignores fields that it
@@ -25,6 +25,7 @@ from cacheaware_sidecar.state import (
     KvState,
     Latency,
     PodState,
+    StartState,
     WarmupState,
 )
 
@@ -102,10 +103,15 @@ def pod_state_from_json(body: Any) -> PodState:
             verdict=warmup.text("verdict"),
             duration_s=warmup.number("duration_s"),
         ),
+        start=StartState(**state.child("start").numbers("loading_s", "warming_s")),
         drain=DrainState(
-            **drain.numbers("deadline_s", "running", "waiting"),
+            **drain.numbers(
+                "deadline_s", "running", "waiting", "cordoned_s", "lease_s", "arrival_age_s"
+            ),
             cordoned_by=drain.text("cordoned_by"),
+            empty=drain.known_flag("empty"),
         ),
+        adapters=state.texts("adapters"),
         problems=state.texts("problems"),
     )
 
@@ -192,9 +198,12 @@ class _Fields:
         raise self._wrong(name, "a list of strings is allowed")
 
     def flag(self, name: str) -> bool:
+        return bool(self.known_flag(name))
+
+    def known_flag(self, name: str) -> bool | None:
         value = self.raw(name)
         if value is None or isinstance(value, bool):
-            return bool(value)
+            return value
         raise self._wrong(name, "true, false or null is allowed")
 
     def pairs(self, name: str) -> list[tuple[float, float]]:

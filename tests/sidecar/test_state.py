@@ -17,6 +17,7 @@ from cacheaware_sidecar.state import (
     KvState,
     Latency,
     PodState,
+    StartState,
     WarmupState,
     kv_state,
 )
@@ -51,7 +52,18 @@ FULL = PodState(
     rates=Rates(prompt_tokens_per_s=1.5, prefix_hit_ratio=0.25),
     latency=Latency(ttft_s=Histogram(3, 1.5, ((0.1, 1), (math.inf, 3)))),
     warmup=WarmupState(step=2, steps=6, verdict="Warm", duration_s=3.5),
-    drain=DrainState(deadline_s=50, running=1, waiting=0, cordoned_by="operator"),
+    start=StartState(loading_s=40.0, warming_s=9.0),
+    drain=DrainState(
+        deadline_s=50,
+        running=1,
+        waiting=0,
+        cordoned_by="operator",
+        cordoned_s=12.0,
+        lease_s=55.0,
+        empty=False,
+        arrival_age_s=3.0,
+    ),
+    adapters=("sql",),
     problems=("a problem",),
 )
 
@@ -98,7 +110,18 @@ def test_the_json_is_what_the_contract_says():
             "e2e_s": None,
         },
         "warmup": {"step": 2, "steps": 6, "verdict": "Warm", "duration_s": 3.5},
-        "drain": {"deadline_s": 50, "running": 1, "waiting": 0, "cordoned_by": "operator"},
+        "start": {"loading_s": 40.0, "warming_s": 9.0},
+        "drain": {
+            "deadline_s": 50,
+            "running": 1,
+            "waiting": 0,
+            "cordoned_by": "operator",
+            "cordoned_s": 12.0,
+            "lease_s": 55.0,
+            "empty": False,
+            "arrival_age_s": 3.0,
+        },
+        "adapters": ["sql"],
         "problems": ["a problem"],
     }
 
@@ -154,7 +177,9 @@ STATES = st.builds(
         steps=st.integers(0, 9),
         verdict=st.none() | st.text(),
     ),
-    drain=some(DrainState, cordoned_by=st.none() | st.text()),
+    start=some(StartState),
+    drain=some(DrainState, cordoned_by=st.none() | st.text(), empty=st.none() | st.booleans()),
+    adapters=st.lists(st.text(), max_size=3).map(tuple),
     problems=st.lists(st.text()).map(tuple),
 )
 

@@ -45,6 +45,10 @@ class Decision:
     """minReplicas, maxReplicas, stabilization, rate, tolerance, starting, unknown, drain, ..."""
     victims: tuple[Victim, ...] = ()
     """As many as replicas are lowered by, worth least first."""
+    cordons: tuple[Victim, ...] = ()
+    """Pods to be out of the endpoints until they are empty: cordoned now or kept cordoned."""
+    uncordons: tuple[Victim, ...] = ()
+    """Pods that come back: their load has returned, or they won't be empty in time."""
     serving: int = 0
     starting: int = 0
     overdue: int = 0

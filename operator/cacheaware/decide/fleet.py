@@ -37,6 +37,9 @@ class PodLoad:
     """Prompt and generation tokens of an average request."""
     prefix_hit_ratio: float | None = None
     ttft_p90_s: float | None = None
+    generation_tokens_per_request: float | None = None
+    adapters: tuple[str, ...] = ()
+    """LoRA adapters that requests are using."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +68,23 @@ class PodView:
     final_drain: bool = False
     """Its template carries our preStop hook."""
     stuck: str | None = None
-    """Why it can't start, in the kubelet's or the scheduler's word; for people only."""
+    """Why it can't start, such as `engine: ImagePullBackOff`, as the kubelet or scheduler say."""
+    pending: bool = False
+    """Not all of its containers have started: a ReplicaSet gives it up before any that runs."""
+    disrupted: bool = False
+    """Kubernetes takes it away: an eviction, a drain of its node, a preemption."""
+    guarded_by: str | None = None
+    """The PodDisruptionBudget that it would take the last disruption from."""
+    cordoned_by: str | None = None
+    """The uid of the scaler that holds its cordon."""
+    cordoned_s: float = 0.0
+    """How long it has been cordoned."""
+    empty: bool = False
+    """Its sidecar says so in this round, by the rule of the drain."""
+    arrival_age_s: float | None = None
+    """Since the last request that arrived after the cordon began; None: none has."""
+    no_cordon: str | None = None
+    """Why it can't be cordoned, in a few words; None: it can, or that was not tried yet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

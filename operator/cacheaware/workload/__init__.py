@@ -1,0 +1,1 @@
+"""Workloads as their manifests describe them: what doctor reads and inject changes."""

@@ -1,0 +1,77 @@
+"""Workloads that hold a pod template: Deployment, StatefulSet and LeaderWorkerSet."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+TEMPLATES: dict[tuple[str, str], tuple[str, ...]] = {
+    ("apps", "Deployment"): ("spec", "template"),
+    ("apps", "StatefulSet"): ("spec", "template"),
+    ("leaderworkerset.x-k8s.io", "LeaderWorkerSet"): ("spec", "leaderWorkerTemplate"),
+}
+"""By (API group, kind): where the pod template is."""
+LEADER, WORKER = "leaderTemplate", "workerTemplate"
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """A workload and the template of the pods that serve; both are the document's own parts."""
+
+    kind: str
+    namespace: str | None
+    name: str
+    body: Any
+    template: Any
+    """Of a LeaderWorkerSet: the leader's; where it has none, the leader is made like a worker."""
+
+    @property
+    def spec(self) -> Any:
+        """The pod's spec."""
+        return self.template.get("spec") or {}
+
+    @property
+    def replicas(self) -> int | None:
+        """As the manifest asks for; None where it leaves that to others."""
+        count = (self.body.get("spec") or {}).get("replicas")
+        return count if isinstance(count, int) and not isinstance(count, bool) else None
+
+    @property
+    def containers(self) -> list[Any]:
+        """The containers that run beside each other for the pod's life, sidecars excluded."""
+        return list(self.spec.get("containers") or ())
+
+    @property
+    def init_containers(self) -> list[Any]:
+        """Init containers, the native sidecars among them."""
+        return list(self.spec.get("initContainers") or ())
+
+    @property
+    def sidecars(self) -> list[Any]:
+        """Native sidecars: init containers that are restarted always."""
+        return [one for one in self.init_containers if one.get("restartPolicy") == "Always"]
+
+    def __str__(self) -> str:
+        return f"{self.kind.lower()}/{self.name}"
+
+
+def workload_of(document: Any) -> Workload | None:
+    """The workload in a document; None where it is of another kind or has no pod template."""
+    if not isinstance(document, Mapping):
+        return None
+    group = str(document.get("apiVersion", "")).rpartition("/")[0]
+    path = TEMPLATES.get((group, str(document.get("kind"))))
+    template = below(document, path) if path else None
+    if group not in {"", "apps"} and isinstance(template, Mapping):
+        template = template.get(LEADER) or template.get(WORKER)
+    if not isinstance(template, Mapping) or not isinstance(template.get("spec"), Mapping):
+        return None
+    meta = document.get("metadata") or {}
+    name = str(meta.get("name", ""))
+    return Workload(str(document["kind"]), meta.get("namespace"), name, document, template)
+
+
+def below(document: Any, path: tuple[str, ...]) -> Any:
+    """The value at a path of keys; None where a step of it is missing."""
+    for key in path:
+        document = document.get(key) if isinstance(document, Mapping) else None
+    return document
