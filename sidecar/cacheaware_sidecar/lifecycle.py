@@ -9,6 +9,10 @@ A drain begins from the engine's preStop hook. The kubelet runs that hook when t
 also when it restarts the engine's container alone (a failed liveness probe). So a drain ends in
 `loading` when a new engine shows up, and in the phase before it when the pod has outlived its
 grace period: then no deletion was under way.
+
+A cordon is a lease on a serving pod: it ends when it is taken back, when nobody has renewed it
+in time, and with its engine. A drain overrides it; the lease goes on to run meanwhile. The tokens
+that began and renewed a cordon are spent when it ends.
 """
 
 from dataclasses import dataclass, replace
@@ -25,6 +29,11 @@ SAME_START_S = 0.5
 STARTS_KEPT = 8
 OUTLIVED_S = 30.0
 """A pod that lives this long after its grace period is not being deleted."""
+LEASE_S = 60.0
+LONGEST_LEASE_S = 300.0
+LEEWAY_S = 60.0
+"""So far the clocks of two machines may differ."""
+SPENT_KEPT = 256
 
 
 class Verdict(StrEnum):
@@ -53,6 +62,26 @@ class Drain:
     """The deadline came before the pod was empty."""
 
 
+@dataclass(frozen=True, slots=True)
+class UsedToken:
+    """A token that a control call carried: which, and when it expires, in Unix seconds."""
+
+    id: str
+    expires: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cordon:
+    """A lease on the pod; times in seconds of the monotonic clock."""
+
+    by: str
+    """Who holds it: the uid of a CacheAwareScaler."""
+    began: float
+    until: float
+    tokens: tuple[UsedToken, ...] = ()
+    """Those that began and renewed it."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lifecycle:
     """All that decides the phase. Times in seconds of the monotonic clock."""
@@ -71,7 +100,10 @@ class Lifecycle:
     """The engine died and none has answered since."""
     verdict: Verdict | None = None
     drain: Drain | None = None
-    cordoned_by: str | None = None
+    cordon: Cordon | None = None
+    """Only of a pod that is cordoned, or was when its drain began."""
+    spent: tuple[UsedToken, ...] = ()
+    """Of cordons that have ended, until they expire."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,14 +161,28 @@ class Tick:
 
 @dataclass(frozen=True, slots=True)
 class Cordoned:
-    """The operator takes the pod out of the endpoints."""
+    """The operator takes the pod out of the endpoints, or keeps it out."""
 
     by: str
+    seconds: float = LEASE_S
+    token: UsedToken | None = None
+    """What the call carried."""
+    wall: float = 0.0
+    """Unix time: spent tokens that have expired by then are forgotten."""
 
 
 @dataclass(frozen=True, slots=True)
 class Uncordoned:
     """The operator gives the pod back."""
+
+    token: UsedToken | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DeadlineSet:
+    """The final drain has only these seconds left."""
+
+    seconds: float
 
 
 Event = (
@@ -151,6 +197,7 @@ Event = (
     | Tick
     | Cordoned
     | Uncordoned
+    | DeadlineSet
 )
 
 
@@ -231,14 +278,14 @@ def _died(state: Lifecycle, now: float) -> Lifecycle:
         return state
     if state.phase is Phase.DRAINING:
         return _enter(state, Phase.DRAINED, now)
-    return _enter(state, Phase.LOADING, now, verdict=None)
+    return _enter(_cordon_ended(state), Phase.LOADING, now, verdict=None)
 
 
 def _replaced(state: Lifecycle, now: float) -> Lifecycle:
     state = replace(state, engine=state.engine + 1, gone=False, unhealthy=0)
     if state.phase is Phase.LOADING:
         return state
-    return _enter(state, Phase.LOADING, now, verdict=None, drain=None)
+    return _enter(_cordon_ended(state), Phase.LOADING, now, verdict=None, drain=None)
 
 
 @_after.register
@@ -248,7 +295,7 @@ def _(event: WarmupEnded, state: Lifecycle, now: float) -> Lifecycle:
     state = replace(state, verdict=event.verdict)
     if event.verdict is Verdict.FAILED:
         return state
-    return _enter(state, Phase.CORDONED if state.cordoned_by else Phase.SERVING, now)
+    return _enter(state, Phase.SERVING, now)
 
 
 @_after.register
@@ -273,25 +320,67 @@ def _(event: Emptied, state: Lifecycle, now: float) -> Lifecycle:
 @_after.register
 def _(event: Tick, state: Lifecycle, now: float) -> Lifecycle:
     del event
+    if state.cordon and now >= state.cordon.until:
+        state = _uncordoned(state, now)
     drain = state.drain
     if not drain:
         return state
     if now >= drain.outlived and not state.gone:
-        served = drain.before in {Phase.SERVING, Phase.CORDONED}
-        return _enter(state, drain.before if served else Phase.LOADING, now, drain=None)
+        return _enter(state, _phase_again(state, drain), now, drain=None)
     if state.phase is Phase.DRAINING and now >= drain.deadline:
         return replace(state, drain=replace(drain, cut=True))
     return state
 
 
+def _phase_again(state: Lifecycle, drain: Drain) -> Phase:
+    """Where a pod that was not deleted goes on."""
+    if drain.before not in {Phase.SERVING, Phase.CORDONED}:
+        return Phase.LOADING
+    return Phase.CORDONED if state.cordon else Phase.SERVING
+
+
 @_after.register
 def _(event: Cordoned, state: Lifecycle, now: float) -> Lifecycle:
-    state = replace(state, cordoned_by=event.by)
-    return _enter(state, Phase.CORDONED, now) if state.phase is Phase.SERVING else state
+    held = state.cordon
+    if state.phase not in {Phase.SERVING, Phase.CORDONED} or (held and held.by != event.by):
+        return state
+    held = held or Cordon(by=event.by, began=now, until=now)
+    state = replace(
+        state,
+        cordon=replace(held, until=now + event.seconds, tokens=_with(held.tokens, event.token)),
+        spent=tuple(each for each in state.spent if each.expires + LEEWAY_S > event.wall),
+    )
+    return state if state.phase is Phase.CORDONED else _enter(state, Phase.CORDONED, now)
 
 
 @_after.register
 def _(event: Uncordoned, state: Lifecycle, now: float) -> Lifecycle:
-    del event
-    state = replace(state, cordoned_by=None)
+    if not state.cordon:
+        return state
+    tokens = _with(state.cordon.tokens, event.token)
+    return _uncordoned(replace(state, cordon=replace(state.cordon, tokens=tokens)), now)
+
+
+def _uncordoned(state: Lifecycle, now: float) -> Lifecycle:
+    state = _cordon_ended(state)
     return _enter(state, Phase.SERVING, now) if state.phase is Phase.CORDONED else state
+
+
+def _cordon_ended(state: Lifecycle) -> Lifecycle:
+    if not state.cordon:
+        return state
+    return replace(state, cordon=None, spent=(*state.spent, *state.cordon.tokens)[-SPENT_KEPT:])
+
+
+def _with(tokens: tuple[UsedToken, ...], token: UsedToken | None) -> tuple[UsedToken, ...]:
+    if token is None or any(each.id == token.id for each in tokens):
+        return tokens
+    return (*tokens, token)[-SPENT_KEPT:]
+
+
+@_after.register
+def _(event: DeadlineSet, state: Lifecycle, now: float) -> Lifecycle:
+    drain = state.drain
+    if not drain or now + event.seconds >= drain.deadline:
+        return state
+    return replace(state, drain=replace(drain, deadline=now + event.seconds))

@@ -136,7 +136,8 @@ class Pod:
             case Phase.WARMING:
                 return f"{age}: {self.warmup_step} of {self.warmup_steps} steps done"
             case Phase.CORDONED:
-                return f"{age} by {self.state.cordoned_by}"
+                cordon = self.state.cordon
+                return f"{age} by {cordon.by if cordon else 'nobody'}"
             case Phase.DRAINING:
                 return f"{age}: {self.observed.load_line()}"
             case _:
@@ -208,13 +209,15 @@ class Pod:
         )
 
     def _drain_state(self, now: float) -> DrainState:
-        final = self.state.drain
-        sample = self.observed.sample if final else None
+        final, cordon = self.state.drain, self.state.cordon
+        sample = self.observed.sample if final or cordon else None
         return DrainState(
             deadline_s=max(0.0, round(final.deadline - now, 3)) if final else None,
             running=sample.running if sample else None,
             waiting=sample.waiting if sample else None,
-            cordoned_by=self.state.cordoned_by,
+            cordoned_by=cordon.by if cordon else None,
+            cordoned_s=round(now - cordon.began, 3) if cordon else None,
+            lease_s=max(0.0, round(cordon.until - now, 3)) if cordon else None,
         )
 
     def _engine_lost(self, before: Lifecycle, now: float) -> None:

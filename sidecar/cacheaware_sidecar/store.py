@@ -1,18 +1,27 @@
 """The phase on disk: it lives in the pod's emptyDir and survives the sidecar.
 
 Times on disk are of the node's monotonic clock, which all processes share; the boot id tells
-whether it is still the same clock. What can't be read is not trusted: the pod starts anew.
+whether it is still the same clock. What can't be read is not trusted: the pod starts anew. Only
+which tokens are spent outlives the boot: they expire by the wall clock.
 """
 
 import json
 import os
 import secrets
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from cacheaware_sidecar.lifecycle import Drain, Lifecycle, Verdict
+from cacheaware_sidecar.lifecycle import (
+    LONGEST_LEASE_S,
+    Cordon,
+    Drain,
+    Lifecycle,
+    UsedToken,
+    Verdict,
+)
 from cacheaware_sidecar.phase import Phase
 
 SCHEMA = 1
@@ -74,7 +83,7 @@ def save(folder: Path, state: Lifecycle, boot: str) -> None:
 def restore(folder: Path, boot: str, now: float) -> Lifecycle | None:
     """The state as it was saved on this boot of the node; None if there is none to trust."""
     try:
-        record = json.loads(read_small(folder / FILE))
+        record = _record(folder)
         if record["schema"] != SCHEMA or not boot or record["boot"] != boot:
             return None
         state = _parse(record["state"])
@@ -82,7 +91,23 @@ def restore(folder: Path, boot: str, now: float) -> Lifecycle | None:
         return None
     if state.since > now or (state.drain and state.drain.began > now):
         return None
+    if state.cordon and not state.cordon.until <= now + LONGEST_LEASE_S:
+        return None
     return _resumed(state, now)
+
+
+def spent_tokens(folder: Path) -> tuple[UsedToken, ...]:
+    """Tokens that a cordon before the restart has used, on whatever boot it was."""
+    try:
+        state = _record(folder)["state"]
+        held = _parse_cordon(state.get("cordon"))
+        return (*_parse_tokens(state.get("spent", ())), *(held.tokens if held else ()))
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        return ()
+
+
+def _record(folder: Path) -> Any:
+    return json.loads(read_small(folder / FILE))
 
 
 def _parse(raw: dict[str, Any]) -> Lifecycle:
@@ -95,8 +120,24 @@ def _parse(raw: dict[str, Any]) -> Lifecycle:
         gone=raw["gone"] is True,
         verdict=None if raw["verdict"] is None else Verdict(raw["verdict"]),
         drain=None if drain is None else _parse_drain(drain),
-        cordoned_by=None if raw["cordoned_by"] is None else str(raw["cordoned_by"]),
+        cordon=_parse_cordon(raw.get("cordon")),
+        spent=_parse_tokens(raw.get("spent", ())),
     )
+
+
+def _parse_cordon(raw: dict[str, Any] | None) -> Cordon | None:
+    if raw is None:
+        return None
+    return Cordon(
+        by=str(raw["by"]),
+        began=float(raw["began"]),
+        until=float(raw["until"]),
+        tokens=_parse_tokens(raw["tokens"]),
+    )
+
+
+def _parse_tokens(raw: Iterable[dict[str, Any]]) -> tuple[UsedToken, ...]:
+    return tuple(UsedToken(str(each["id"]), float(each["expires"])) for each in raw)
 
 
 def _parse_drain(raw: dict[str, Any]) -> Drain:

@@ -5,9 +5,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cacheaware_sidecar.lifecycle import (
+    LEEWAY_S,
     OUTLIVED_S,
     PROOF,
+    SPENT_KEPT,
+    Cordon,
     Cordoned,
+    DeadlineSet,
     Drain,
     DrainBegun,
     Emptied,
@@ -19,6 +23,7 @@ from cacheaware_sidecar.lifecycle import (
     Tick,
     Uncordoned,
     Unhealthy,
+    UsedToken,
     Verdict,
     WarmupEnded,
     advance,
@@ -27,6 +32,7 @@ from cacheaware_sidecar.lifecycle import (
 from cacheaware_sidecar.phase import Phase
 
 DRAIN = DrainBegun(seconds=25, grace=30)
+ONE, TWO = UsedToken("a", 600.0), UsedToken("b", 900.0)
 
 
 def after(*events, state=None, now=0.0):
@@ -186,10 +192,11 @@ def test_a_new_engine_ends_the_drain_because_only_its_container_was_restarted():
     ("before", "phase"),
     [
         (SERVING, "serving"),
-        (after(Cordoned("op"), state=SERVING), "cordoned"),
+        (after(Cordoned("op", 300), state=SERVING), "cordoned"),
+        (after(Cordoned("op", 60), state=SERVING), "serving"),
         (after(), "loading"),
     ],
-    ids=["serving", "cordoned", "loading"],
+    ids=["serving", "cordoned", "cordoned, the lease is over", "loading"],
 )
 def test_a_pod_that_outlives_its_grace_period_was_not_deleted(before, phase):
     drained = after(DRAIN, Emptied(), state=before, now=0)
@@ -213,11 +220,104 @@ def test_a_cordon_can_be_taken_back():
     assert after(Uncordoned(), state=cordoned).phase == "serving"
 
 
-def test_a_pod_that_is_cordoned_before_it_serves_is_cordoned_when_it_is_warm():
-    state = after(Cordoned("op"), Healthy(), WarmupEnded(1, Verdict.WARM))
+@pytest.mark.parametrize(
+    "state",
+    [
+        after(),
+        after(Healthy()),
+        after(DRAIN, state=SERVING),
+        after(DRAIN, Emptied(), state=SERVING),
+    ],
+    ids=["loading", "warming", "draining", "drained"],
+)
+def test_only_a_pod_that_serves_is_cordoned(state):
+    assert after(Cordoned("op"), state=state) == state
+    assert after(Uncordoned(), state=state) == state
 
-    assert state.phase == "cordoned"
-    assert after(Cordoned("op"), Uncordoned()).cordoned_by is None
+
+def test_a_cordon_is_a_lease_that_ends_unless_it_is_renewed():
+    cordoned = after(Cordoned("op", 60), state=SERVING, now=99)
+    renewed = advance(cordoned, Cordoned("op", 60), 150)
+
+    assert cordoned.cordon == Cordon(by="op", began=100, until=160)
+    assert advance(cordoned, Tick(), 159.9).phase == "cordoned"
+    ended = advance(cordoned, Tick(), 160)
+    assert (ended.phase, ended.since, ended.cordon) == ("serving", 160, None)
+    assert renewed.cordon == Cordon(by="op", began=100, until=210)
+    assert (renewed.since, advance(renewed, Tick(), 209.9).phase) == (100, "cordoned")
+
+
+def test_another_scaler_does_not_take_a_cordon_over():
+    cordoned = after(Cordoned("op"), state=SERVING)
+
+    assert after(Cordoned("other"), state=cordoned) == cordoned
+
+
+@pytest.mark.parametrize(
+    "events",
+    [[Refused()] * PROOF, [Unhealthy()] * PROOF, [Scraped(200.0)]],
+    ids=["refused", "unhealthy", "started later"],
+)
+def test_a_cordon_ends_with_its_engine(events):
+    lost = after(*events, state=after(Cordoned("op", 60, ONE), state=SERVING))
+
+    assert (lost.phase, lost.cordon, lost.spent) == ("loading", None, (ONE,))
+    assert after(Healthy(), WarmupEnded(2, Verdict.WARM), state=lost).phase != "cordoned"
+
+
+def test_tokens_are_spent_when_their_cordon_ends_and_not_before():
+    cordoned = after(Cordoned("op", 60, ONE), Cordoned("op", 60, ONE), state=SERVING)
+    renewed = after(Cordoned("op", 60, TWO), state=cordoned)
+
+    assert (renewed.cordon.tokens, renewed.spent) == ((ONE, TWO), ())
+    assert after(Uncordoned(TWO), state=renewed).spent == (ONE, TWO)
+    assert after(Uncordoned(UsedToken("c", 900)), state=cordoned).spent == (
+        ONE,
+        UsedToken("c", 900),
+    )
+    assert advance(renewed, Tick(), 999).spent == (ONE, TWO)
+    assert after(Uncordoned(ONE), state=SERVING).spent == ()
+
+
+def test_spent_tokens_are_forgotten_when_they_have_expired_anyhow():
+    spent = after(Cordoned("op", 60, ONE), Uncordoned(TWO), state=SERVING)
+
+    def kept(wall):
+        return after(Cordoned("op", 60, None, wall), state=spent).spent
+
+    assert kept(ONE.expires + LEEWAY_S - 1) == (ONE, TWO)
+    assert kept(ONE.expires + LEEWAY_S) == (TWO,)
+
+
+def test_only_so_many_spent_tokens_are_kept():
+    state = SERVING
+    for number in range(SPENT_KEPT + 5):
+        state = after(Cordoned("op", 60, UsedToken(str(number), 9e9)), Uncordoned(), state=state)
+
+    assert len(state.spent) == SPENT_KEPT
+    assert state.spent[-1].id == str(SPENT_KEPT + 4)
+
+
+def test_a_drain_overrides_a_cordon_whose_lease_runs_on():
+    draining = after(DRAIN, state=after(Cordoned("op", 60), state=SERVING, now=0), now=1)
+
+    assert (draining.phase, draining.cordon.by) == ("draining", "op")
+    assert not is_ready(draining, 5)
+    ended = advance(draining, Tick(), 61)
+    assert (ended.phase, ended.cordon, is_ready(ended, 61)) == ("draining", None, False)
+    freed = after(Uncordoned(), state=draining)
+    assert (freed.phase, freed.cordon, is_ready(freed, 5)) == ("draining", None, False)
+
+
+def test_a_drain_can_only_be_made_shorter():
+    draining = after(DRAIN, state=SERVING, now=99)
+
+    assert advance(draining, DeadlineSet(10), 101).drain.deadline == 111
+    assert advance(draining, DeadlineSet(25), 101) == draining
+    assert advance(SERVING, DeadlineSet(10), 101) == SERVING
+    cut = advance(advance(draining, DeadlineSet(-3), 101), Tick(), 101)
+    assert cut.drain.cut
+    assert not is_ready(cut, 101)
 
 
 def test_what_is_no_event_is_a_fault():
@@ -239,8 +339,10 @@ EVENTS = st.sampled_from(
         DRAIN,
         Emptied(),
         Tick(),
-        Cordoned("op"),
+        Cordoned("op", 5),
+        Cordoned("other", 5, ONE),
         Uncordoned(),
+        DeadlineSet(3),
     ]
 )
 
@@ -255,6 +357,18 @@ def test_never_ready_before_warm(events):
             warm = False
         warm = warm or (isinstance(event, WarmupEnded) and before.phase is Phase.WARMING)
         assert warm or not is_ready(state, float(now))
+
+
+@given(st.lists(EVENTS, max_size=40))
+def test_a_cordoned_pod_has_a_cordon_and_one_that_serves_has_none(events):
+    state = after(*events)
+
+    assert (state.phase is not Phase.CORDONED) or state.cordon
+    assert state.cordon is None or state.phase in {
+        Phase.CORDONED,
+        Phase.DRAINING,
+        Phase.DRAINED,
+    }
 
 
 @given(st.lists(EVENTS, max_size=40))

@@ -259,12 +259,12 @@ async def test_a_pod_is_warmed_up_once(bench):
     assert it.pod.pod_state(0.0).warmup.verdict == "Warm"
 
 
-async def test_a_cordoned_pod_is_warmed_up_and_stays_cordoned(bench):
+async def test_a_pod_that_warms_up_is_not_cordoned(bench):
     it = bench()
     it.pod.apply(Cordoned("op"), 0.0)
     await it.look(2)
 
-    assert it.pod.phase == "cordoned"
+    assert it.pod.phase == "serving"
 
 
 async def test_a_warmup_that_is_off_is_told(bench):
