@@ -1,15 +1,18 @@
 """The decision, step by step."""
 
-from cacheaware.decide.decision import Decision
+from dataclasses import dataclass
+
+from cacheaware.decide.decision import Decision, Victim
+from cacheaware.decide.drain import Fleet, plan_of
 from cacheaware.decide.explain import Outcome, limits_of, message_of, reason_of
-from cacheaware.decide.fleet import FleetView
+from cacheaware.decide.fleet import FleetView, PodView
 from cacheaware.decide.memory import Memory
 from cacheaware.decide.policy import Policy
 from cacheaware.decide.rates import paced
-from cacheaware.decide.recommend import all_unknown, recommend
+from cacheaware.decide.recommend import Recommendation, all_unknown, recommend
 from cacheaware.decide.silence import overloaded_and_silent
 from cacheaware.decide.supply import Supply, live_pods, supply_of
-from cacheaware.decide.victims import Asked, shrink
+from cacheaware.decide.victims import Asked
 from cacheaware.decide.windows import stabilized
 from cacheaware.names import Reasons
 
@@ -27,12 +30,16 @@ def decide(fleet: FleetView, policy: Policy, memory: Memory, now: float) -> tupl
     Returns:
         The decision and the memory for the next round. Odd data never raise.
     """
-    current = fleet.spec_replicas
-    memory = memory.seen(current, now, policy.round_seconds)
-    if (hands_off := not_ours(fleet)) is not None:
-        return hands_off, memory.recommended(current, now)
-    # 1. What there is, and since when something has been amiss.
+    spec = fleet.spec_replicas
+    memory = memory.seen(spec, now, policy.round_seconds)
+    hands_off = not_ours(fleet)
+    if hands_off is not None or policy.mode != "Scale":
+        memory = memory.cordoning(frozenset(), now)
+    if hands_off is not None:
+        return hands_off, memory.recommended(spec, now)
+    # 1. What there is, and since when something has been amiss. Cordoned pods are given up already.
     memory, supply = looked(fleet, policy, memory, now)
+    current = spec - len(supply.cordoned)
     # 2. What the load asks for: any signal grows, all signals shrink.
     found = recommend(current, supply, policy, memory, now)
     memory = memory.recommended(found.replicas, now)
@@ -46,23 +53,16 @@ def decide(fleet: FleetView, policy: Policy, memory: Memory, now: float) -> tupl
     # 4. The rates, and the bounds, which the user set and which therefore know no rate.
     pace = paced(current, steady, policy, memory.changes, now)
     bounded = max(policy.min_replicas, min(policy.max_replicas, pace))
-    # 5. A rollout is not disturbed, and only pods that nobody misses are given up.
-    desired = current if disturbs(fleet, supply, bounded) else bounded
-    safe = None
-    if desired < current:
-        safe = shrink(
-            Asked(
-                replicas=current - desired,
-                kind=fleet.target_kind,
-                supply=supply,
-                signals=found.signals,
-                leaving=leaving(supply, policy, memory, now),
-                share=max(1, current * policy.drain_share_percent // 100),
-                cold_start_s=policy.startup_budget_seconds,
-            )
-        )
-        desired = current - safe.replicas
+    # 5. A rollout is not disturbed, a wave of failing starts not followed by another.
+    goal = current if disturbs(fleet, supply, current, bounded) else bounded
+    # 6. Cordoned pods come back without delay, and only pods that nobody misses are given up.
+    if supply.cordoned:
+        goal = max(goal, min(spec, policy.max_replicas, found.replicas))
+    plan = plan_of(drained(fleet, policy, memory, Found(supply, found, goal), now), memory, now)
+    if policy.mode == "Scale":
+        memory = memory.cordoning(plan.cordoned, now).barring(plan.bars, now)
     outcome = Outcome(
+        spec=spec,
         current=current,
         supply=supply,
         policy=policy,
@@ -70,11 +70,46 @@ def decide(fleet: FleetView, policy: Policy, memory: Memory, now: float) -> tupl
         stabilized=steady,
         paced=pace,
         bounded=bounded,
-        desired=desired,
+        goal=goal,
+        desired=plan.desired,
         rollout=fleet.rollout,
-        shrink=safe,
+        plan=plan,
+        barred=len(memory.bars),
     )
     return told(outcome), memory
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a round has found out so far."""
+
+    supply: Supply
+    recommendation: Recommendation
+    goal: int
+
+
+def drained(fleet: FleetView, policy: Policy, memory: Memory, found: Found, now: float) -> Fleet:
+    """What the drain needs to know."""
+    supply = found.supply
+    current = fleet.spec_replicas - len(supply.cordoned)
+    return Fleet(
+        scaler=fleet.uid,
+        spec=fleet.spec_replicas,
+        goal=found.goal,
+        asked=Asked(
+            replicas=0,
+            kind=fleet.target_kind,
+            supply=supply,
+            signals=found.recommendation.signals,
+            leaving=leaving(supply, policy, memory, now),
+            share=max(1, current * policy.drain_share_percent // 100),
+            cold_start_s=policy.startup_budget_seconds,
+        ),
+        least=min(max(1, policy.min_replicas), len(supply.serving)),
+        deadline_s=policy.drain_deadline_seconds,
+        whole=fleet.rollout or any(pod.disrupted for pod in fleet.pods),
+        acts=policy.mode == "Scale",
+    )
 
 
 def not_ours(fleet: FleetView) -> Decision | None:
@@ -88,8 +123,14 @@ def not_ours(fleet: FleetView) -> Decision | None:
         message = f"{fleet.conflict} owns the replicas: nothing is written"
     else:
         return None
+    ours = [pod for pod in fleet.pods if fleet.uid and pod.cordoned_by == fleet.uid]
     return Decision(
-        desired=current, current=current, reason=reason, message=message, limited_by=(limit,)
+        desired=current,
+        current=current,
+        reason=reason,
+        message=message,
+        limited_by=(limit,),
+        uncordons=tuple(Victim(pod=pod.name, uid=pod.uid, reason=limit) for pod in ours),
     )
 
 
@@ -98,7 +139,9 @@ def looked(fleet: FleetView, policy: Policy, memory: Memory, now: float) -> tupl
     live = live_pods(fleet)
     missing = len(live) < fleet.spec_replicas
     gone_for = now - memory.missing_since if missing and memory.missing_since is not None else 0.0
-    supply = supply_of(fleet, policy, gone_for)
+    cordons = frozenset(pod.uid for pod in live if still_cordoned(pod, fleet, memory))
+    memory = memory.cordoning(cordons, now)
+    supply = supply_of(fleet, policy, gone_for, cordons)
     memory = memory.marked(
         now,
         unknown=all_unknown(supply),
@@ -109,11 +152,21 @@ def looked(fleet: FleetView, policy: Policy, memory: Memory, now: float) -> tupl
     return memory, supply
 
 
-def disturbs(fleet: FleetView, supply: Supply, replicas: int) -> bool:
-    """Whether a change would hit a rollout: any shrink, and a growth of one that is stuck."""
-    if not fleet.rollout:
+def still_cordoned(pod: PodView, fleet: FleetView, memory: Memory) -> bool:
+    """Whether a pod that was given up still is: what is not known of it changes nothing."""
+    if pod.uid not in memory.cordons:
         return False
-    return replicas < fleet.spec_replicas or supply.late > 0
+    return pod.cordoned_by == fleet.uid or pod.load is None
+
+
+def disturbs(fleet: FleetView, supply: Supply, current: int, replicas: int) -> bool:
+    """Whether a change would hit a rollout, or order more pods that won't start.
+
+    That is any shrink in a rollout, and a growth of one that is stuck.
+    """
+    if replicas > current and supply.failing:
+        return True
+    return fleet.rollout and (replicas < current or supply.late > 0)
 
 
 def leaving(supply: Supply, policy: Policy, memory: Memory, now: float) -> int:
@@ -124,20 +177,22 @@ def leaving(supply: Supply, policy: Policy, memory: Memory, now: float) -> int:
 
 def told(outcome: Outcome) -> Decision:
     """The decision in full."""
-    reason, supply, shrunk = reason_of(outcome), outcome.supply, outcome.shrink
+    reason, supply, plan = reason_of(outcome), outcome.supply, outcome.plan
     return Decision(
         desired=outcome.desired,
-        current=outcome.current,
+        current=outcome.spec,
         reason=reason,
         message=message_of(outcome, reason),
         terms=outcome.recommendation.terms,
         raw=outcome.recommendation.raw,
         limited_by=limits_of(outcome),
-        victims=shrunk.victims if shrunk is not None else (),
+        victims=plan.victims,
+        cordons=plan.cordons,
+        uncordons=plan.uncordons,
         serving=len(supply.serving),
         starting=supply.on_their_way - supply.late,
         overdue=supply.late,
-        unknown=sum(pod.load is None for pod in supply.serving + supply.away),
+        unknown=sum(pod.load is None for pod in supply.served),
         inputs=inputs_of(outcome),
     )
 
@@ -149,6 +204,7 @@ def inputs_of(outcome: Outcome) -> dict[str, float | int | str | None]:
     running = [load.running for load in loads if load.running is not None]
     prompts = [load.prompt_tokens_per_s for load in loads if load.prompt_tokens_per_s is not None]
     return {
+        "cordoned": len(supply.cordoned),
         "away": len(supply.away),
         "terminating": supply.terminating,
         "missing": supply.missing,
@@ -158,4 +214,5 @@ def inputs_of(outcome: Outcome) -> dict[str, float | int | str | None]:
         "stabilized": outcome.stabilized,
         "paced": outcome.paced,
         "bounded": outcome.bounded,
+        "barred": outcome.barred,
     }

@@ -87,9 +87,8 @@ def kv_signal(supply: Supply, policy: Policy) -> Signal:
     return Signal(
         name="kv-usage",
         unit="pods",
-        low=summed(supply.serving, lambda pod: low_of(pod, lambda load: load.usage)),
-        high=summed(supply.serving, lambda pod: high_of(pod, lambda load: load.usage, 1.0))
-        + summed(supply.away, lambda pod: high_of(pod, lambda load: load.usage, 1.0)),
+        low=summed(loaded(supply), lambda pod: low_of(pod, lambda load: load.usage)),
+        high=summed(supply.served, lambda pod: high_of(pod, lambda load: load.usage, 1.0)),
         capacity=(NANO,) * len(supply.serving),
         percent=policy.kv_utilization_percent,
         known=len(sized),
@@ -104,8 +103,8 @@ def token_signal(supply: Supply, policy: Policy) -> Signal:
     return Signal(
         name="kv-tokens",
         unit="tokens",
-        low=summed(supply.serving, demand.low),
-        high=summed(supply.serving, demand.high) + summed(supply.away, demand.high),
+        low=summed(loaded(supply), demand.low),
+        high=summed(supply.served, demand.high),
         capacity=tuple(nano(capacity_of(pod) or mean) for pod in supply.serving),
         percent=policy.kv_utilization_percent,
         known=sum(pod.load is not None and pod.load.usage is not None for pod in supply.serving),
@@ -171,13 +170,17 @@ def pending_signal(supply: Supply, policy: Policy) -> Signal:
     return Signal(
         name="pending",
         unit="requests",
-        low=summed(supply.serving, lambda pod: low_of(pod, lambda load: load.waiting)),
-        high=summed(supply.serving, lambda pod: high_of(pod, lambda load: load.waiting, full))
-        + summed(supply.away, lambda pod: high_of(pod, lambda load: load.waiting, full)),
+        low=summed(loaded(supply), lambda pod: low_of(pod, lambda load: load.waiting)),
+        high=summed(supply.served, lambda pod: high_of(pod, lambda load: load.waiting, full)),
         capacity=(policy.pending_per_replica * NANO,) * len(supply.serving),
         percent=100,
         known=sum(pod.load is not None and pod.load.waiting is not None for pod in supply.serving),
     )
+
+
+def loaded(supply: Supply) -> tuple[Pod, ...]:
+    """The pods whose requests count when growing: those of cordoned ones are still to be done."""
+    return supply.serving + supply.cordoned
 
 
 def summed(pods: Iterable[Pod], amount: Callable[[Pod], float | None]) -> int:

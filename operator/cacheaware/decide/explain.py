@@ -4,18 +4,25 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from cacheaware.decide.demand import NANO, Signal
+from cacheaware.decide.drain import Plan
 from cacheaware.decide.policy import Policy
 from cacheaware.decide.recommend import Recommendation
 from cacheaware.decide.supply import Supply
 from cacheaware.decide.victims import Shrink
 from cacheaware.names import Reasons
 
+NAMED = 3
+"""So many pods are named in a message."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
     """A decision's way, step by step."""
 
+    spec: int
+    """Replicas as the target asks for them."""
     current: int
+    """Of them those that are not cordoned: what the load is measured against."""
     supply: Supply
     policy: Policy
     recommendation: Recommendation
@@ -25,10 +32,19 @@ class Outcome:
     """After the rates."""
     bounded: int
     """Between the bounds."""
+    goal: int
+    """After the guards: wanted, none of them cordoned."""
     desired: int
-    """After the guards; the end."""
+    """Replicas to write; the end."""
     rollout: bool
-    shrink: Shrink | None
+    plan: Plan
+    barred: int
+    """Pods that may not be cordoned for a while."""
+
+    @property
+    def shrink(self) -> Shrink | None:
+        """The part of a shrink that needs no cordon."""
+        return self.plan.shrink
 
 
 def limits_of(outcome: Outcome) -> tuple[str, ...]:
@@ -44,16 +60,18 @@ def limits_of(outcome: Outcome) -> tuple[str, ...]:
         "rate": outcome.paced != outcome.stabilized,
         "minReplicas": raw < policy.min_replicas,
         "maxReplicas": raw > policy.max_replicas,
-        "rollout": outcome.rollout and outcome.desired != outcome.bounded,
+        "rollout": outcome.rollout and outcome.goal != outcome.bounded,
+        "starts": failing(outcome),
         "drain": outcome.shrink is not None and bool(outcome.shrink.why_less),
         Reasons.CORDON_UNAVAILABLE: outcome.shrink is not None and outcome.shrink.draining,
+        Reasons.STICKY_CLIENTS: outcome.plan.sticky,
     }
     return tuple(name for name, holds in limits.items() if holds)
 
 
 def reason_of(outcome: Outcome) -> str:
     """The one word: the first that holds."""
-    if outcome.desired != outcome.current:
+    if outcome.desired != outcome.spec:
         return changed(outcome)
     return next(reason for reason, holds in standing(outcome) if holds)
 
@@ -61,19 +79,23 @@ def reason_of(outcome: Outcome) -> str:
 def changed(outcome: Outcome) -> str:
     """Why the replicas change."""
     found = outcome.recommendation
-    if outcome.desired > outcome.current and found.fallback:
+    if outcome.desired > outcome.spec and found.fallback:
         return Reasons.FALLBACK
-    if outcome.desired > outcome.current and found.silent:
+    if outcome.desired > outcome.spec and found.silent:
         return Reasons.OVERLOADED_AND_SILENT
     if outcome.policy.mode != "Scale":
         return Reasons.ADVISED
-    return Reasons.SCALED_UP if outcome.desired > outcome.current else Reasons.SCALED_DOWN
+    return Reasons.SCALED_UP if outcome.desired > outcome.spec else Reasons.SCALED_DOWN
 
 
 def standing(outcome: Outcome) -> Iterable[tuple[str, bool]]:
     """Why the replicas stay, most telling first."""
     found, supply, current = outcome.recommendation, outcome.supply, outcome.current
     yield Reasons.ROLLOUT, outcome.rollout and outcome.bounded != current
+    yield Reasons.STARTS_FAILING, failing(outcome)
+    yield Reasons.STICKY_CLIENTS, outcome.plan.sticky
+    yield Reasons.DRAINING, bool(outcome.plan.cordons)
+    yield Reasons.UNCORDONED, bool(outcome.plan.uncordons)
     yield Reasons.DRAIN_UNAVAILABLE, outcome.bounded < current
     yield Reasons.OVERLOADED_AND_SILENT, found.silent
     yield Reasons.FALLBACK, found.fallback
@@ -90,6 +112,11 @@ def standing(outcome: Outcome) -> Iterable[tuple[str, bool]]:
     yield Reasons.STEADY, True
 
 
+def failing(outcome: Outcome) -> bool:
+    """Whether more pods were asked for, and those that were ordered can't start."""
+    return outcome.bounded > outcome.current and outcome.supply.failing
+
+
 def waits(outcome: Outcome) -> bool:
     """Whether pods that serve are too few, and the rest is on its way."""
     raw, serving = outcome.recommendation.raw, len(outcome.supply.serving)
@@ -98,7 +125,8 @@ def waits(outcome: Outcome) -> bool:
 
 def message_of(outcome: Outcome, reason: str) -> str:
     """The sentence: what was seen, what it needs, what happens and why."""
-    parts = [seen(outcome), needs(outcome), unseen(outcome.supply), coming(outcome.supply)]
+    supply = outcome.supply
+    parts = [seen(outcome), needs(outcome), unseen(supply), coming(supply), moved(outcome.plan)]
     return "; ".join([*(part for part in parts if part), verdict(outcome, reason)])
 
 
@@ -161,9 +189,18 @@ def coming(supply: Supply) -> str:
     return ", ".join(words) + (f" ({', '.join(stuck)})" if stuck else "")
 
 
+def moved(plan: Plan) -> str:
+    """Which pods are out of the endpoints, and which come back."""
+    words = [f"{one.pod} {one.reason}" for one in plan.cordons[:NAMED]]
+    more = len(plan.cordons) - NAMED
+    words += [f"{more:,} more cordoned"] if more > 0 else []
+    words += [f"{one.pod} comes back: {one.reason}" for one in plan.uncordons[:NAMED]]
+    return "; ".join(words)
+
+
 def verdict(outcome: Outcome, reason: str) -> str:
     """What happens, and what limited it."""
-    current, desired = outcome.current, outcome.desired
+    current, desired = outcome.spec, outcome.desired
     if desired == current:
         head = f"stays at {current:,}"
     else:
@@ -181,6 +218,11 @@ def because(outcome: Outcome, reason: str) -> str:
     words = {
         Reasons.ROLLOUT: "a rollout is in progress",
         Reasons.DRAIN_UNAVAILABLE: shrink.why_less if shrink else "",
+        Reasons.STARTS_FAILING: "the pods that were ordered can't start: no more are ordered",
+        Reasons.STICKY_CLIENTS: "requests keep arriving at a cordoned pod: its clients keep their"
+        " connections",
+        Reasons.DRAINING: "a cordoned pod goes when it is empty",
+        Reasons.UNCORDONED: "",
         Reasons.OVERLOADED_AND_SILENT: "most pods time out above target: one step up",
         Reasons.FALLBACK: f"after {policy.fallback_after_seconds} s without a metric the fallback"
         f" is {policy.fallback_replicas}",
@@ -207,7 +249,7 @@ def also(outcome: Outcome) -> Iterable[str]:
         yield "the rate policies allow no more now"
     if outcome.bounded != outcome.paced:
         yield f"minReplicas is {policy.min_replicas:,}, maxReplicas is {policy.max_replicas:,}"
-    if shrink is not None and shrink.why_less and outcome.desired != outcome.current:
+    if shrink is not None and shrink.why_less and outcome.desired != outcome.spec:
         yield shrink.why_less
 
 

@@ -65,6 +65,8 @@ class PodView:
     """How old `stale_load` is."""
     idle_rounds: int = 0
     """Rounds in a row in which it was seen with nothing running, waiting or pinned."""
+    sidecar: bool = False
+    """It was seen through its sidecar, so it can be cordoned."""
     final_drain: bool = False
     """Its template carries our preStop hook."""
     stuck: str | None = None

@@ -10,6 +10,7 @@ T = TypeVar("T")
 LONGEST_PERIOD_SECONDS = 1800
 """The longest period of a rate policy that the schema allows."""
 SPENT = -1
+EMPTY: frozenset[str] = frozenset()
 PATIENCE_SECONDS = 60.0
 """A pause between rounds that is longer than this, and than three rounds, is a restart."""
 
@@ -21,6 +22,16 @@ class Change:
     at: float
     before: int
     after: int
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """A pod that would not empty, and is left alone for a while."""
+
+    uid: str
+    until: float
+    why: str
+    """A reason: StickyClients or DrainTimedOut."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +53,10 @@ class Memory:
     """Since when there were fewer pods than ordered."""
     leaving_since: float | None = None
     """Since when there were terminating pods."""
+    cordons: frozenset[str] = frozenset()
+    """Uids of the pods that were given up and are not gone: out of the endpoints until empty."""
+    bars: tuple[Bar, ...] = ()
+    """Pods that may not be cordoned for now."""
     silent_from: int | None = None
     """Replicas when most pods fell silent above target; `SPENT` once the step up was made."""
 
@@ -51,16 +66,45 @@ class Memory:
         full = (Entry(now, replicas),)
         return cls(replicas=replicas, last_round=now, peaks=full, lows=full)
 
-    def scaled(self, before: int, after: int, now: float) -> "Memory":
-        """The memory after a successful write of `after` replicas."""
-        lately = [one for one in self.changes if one.at > now - LONGEST_PERIOD_SECONDS]
+    @property
+    def current(self) -> int:
+        """Replicas less the pods that are given up."""
+        return self.replicas - len(self.cordons)
+
+    def scaled(self, before: int, after: int, now: float, gone: frozenset[str] = EMPTY) -> "Memory":
+        """The memory after a successful write of `after` replicas.
+
+        `gone` are the uids of its victims: those that had been cordoned were counted as a change
+        of replicas when they were cordoned.
+        """
+        counted = before - len(gone & self.cordons)
         return replace(
-            self,
+            self.changed(counted, after, now),
             replicas=after,
-            changes=(*lately, Change(now, before, after)),
+            cordons=self.cordons - gone,
             peaks=peaks_with(self.peaks, Entry(now, after)) if after > before else self.peaks,
             silent_from=None if self.silent_from is None else SPENT,
         )
+
+    def changed(self, before: int, after: int, now: float) -> "Memory":
+        """The memory with a change of replicas for the rates."""
+        if before == after:
+            return self
+        lately = [one for one in self.changes if one.at > now - LONGEST_PERIOD_SECONDS]
+        return replace(self, changes=(*lately, Change(now, before, after)))
+
+    def cordoning(self, cordons: frozenset[str], now: float) -> "Memory":
+        """The memory with these pods given up and no others: for the rates a change of replicas."""
+        after = self.replicas - len(cordons)
+        return replace(self.changed(self.current, after, now), cordons=cordons)
+
+    def barring(self, bars: tuple[Bar, ...], now: float) -> "Memory":
+        """The memory with more pods barred; bars that are over are forgotten."""
+        return replace(self, bars=tuple(one for one in self.bars + bars if one.until > now))
+
+    def barred(self, uid: str) -> str | None:
+        """Why a pod may not be cordoned now."""
+        return next((one.why for one in self.bars if one.uid == uid), None)
 
     def seen(self, replicas: int, now: float, round_s: float) -> "Memory":
         """The memory at the beginning of a round.
@@ -73,6 +117,7 @@ class Memory:
                 self.start(replicas, now),
                 unknown_since=self.unknown_since,
                 silent_from=self.silent_from,
+                bars=self.bars,
             )
         if 0 <= now - self.last_round <= max(PATIENCE_SECONDS, 3 * round_s):
             return replace(self, last_round=now)
@@ -87,7 +132,7 @@ class Memory:
             unknown_since=since(self.unknown_since, now, holds=unknown),
             missing_since=since(self.missing_since, now, holds=missing),
             leaving_since=since(self.leaving_since, now, holds=leaving),
-            silent_from=since(self.silent_from, self.replicas, holds=silent),
+            silent_from=since(self.silent_from, self.current, holds=silent),
         )
 
     def recommended(self, replicas: int, now: float) -> "Memory":

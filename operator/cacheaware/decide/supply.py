@@ -9,6 +9,19 @@ from cacheaware_sidecar.phase import Phase
 MOST = 1e15
 """A number beyond this is a fault of its sender, whatever it counts."""
 STARTING = frozenset({Phase.LOADING, Phase.WARMING})
+FAILING = frozenset(
+    {
+        "CrashLoopBackOff",
+        "CreateContainerConfigError",
+        "CreateContainerError",
+        "ErrImageNeverPull",
+        "ErrImagePull",
+        "ImagePullBackOff",
+        "InvalidImageName",
+        "RunContainerError",
+    }
+)
+"""Why a container waits when it is the workload's fault: every further pod would wait as well."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +38,10 @@ class Load:
     prefix_hit_ratio: float | None
     prompt_tokens_per_s: float | None
     ttft_p90_s: float | None
+    seconds_to_empty: float | None = None
+    """What its requests still take at the present speed, if each were at its beginning."""
+    adapters: tuple[str, ...] = ()
+    """LoRA adapters in use."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +66,10 @@ class Supply:
 
     serving: tuple[Pod, ...] = ()
     """Ready and warm: the supply of measured load."""
+    cordoned: tuple[Pod, ...] = ()
+    """Given up by an earlier round, and not gone: out of the endpoints until they are empty."""
     away: tuple[Pod, ...] = ()
-    """Served, and out of the endpoints now: not ready, cordoned or draining."""
+    """Served, and out of the endpoints now: not ready, draining, or cordoned by others."""
     starting: tuple[Pod, ...] = ()
     """Ordered, and within their deadline."""
     overdue: tuple[Pod, ...] = ()
@@ -74,12 +93,29 @@ class Supply:
         return len(self.overdue) + (self.missing if self.missing_overdue else 0)
 
     @property
+    def failing(self) -> bool:
+        """Whether half of the ordered pods or more can't start: more of them would fail as well."""
+        stuck = [pod.view.stuck or "" for pod in self.starting + self.overdue]
+        failing = sum(why.rpartition(": ")[2] in FAILING for why in stuck)
+        return failing > 0 and 2 * failing >= self.on_their_way
+
+    @property
+    def served(self) -> tuple[Pod, ...]:
+        """The pods that may hold requests."""
+        return self.serving + self.cordoned + self.away
+
+    @property
     def live(self) -> tuple[Pod, ...]:
         """All pods but the terminating ones."""
-        return self.serving + self.away + self.starting + self.overdue
+        return self.serving + self.cordoned + self.away + self.starting + self.overdue
 
 
-def supply_of(fleet: FleetView, policy: Policy, missing_for_s: float = 0.0) -> Supply:
+def supply_of(
+    fleet: FleetView,
+    policy: Policy,
+    missing_for_s: float = 0.0,
+    cordons: frozenset[str] = frozenset(),
+) -> Supply:
     """Sort a fleet's pods.
 
     Args:
@@ -87,16 +123,19 @@ def supply_of(fleet: FleetView, policy: Policy, missing_for_s: float = 0.0) -> S
         policy: Tells from which age on a pod that has not served is overdue, and how old a load may
             be that still counts for growth.
         missing_for_s: How long there have been fewer pods than ordered.
+        cordons: Uids of the pods that earlier rounds gave up.
     """
     live, deadline_s = live_pods(fleet), policy.startup_budget_seconds
-    places: dict[str, list[Pod]] = {"serving": [], "away": [], "starting": [], "overdue": []}
+    places: dict[str, list[Pod]] = {}
     for view in sorted(live, key=lambda pod: (pod.name, pod.uid)):
-        places[place_of(view, deadline_s)].append(pod_of(view, policy.keep_stale_seconds))
+        place = "cordoned" if view.uid in cordons else place_of(view, deadline_s)
+        places.setdefault(place, []).append(pod_of(view, policy.keep_stale_seconds))
     return Supply(
-        serving=tuple(places["serving"]),
-        away=tuple(places["away"]),
-        starting=tuple(places["starting"]),
-        overdue=tuple(places["overdue"]),
+        serving=tuple(places.get("serving", ())),
+        cordoned=tuple(places.get("cordoned", ())),
+        away=tuple(places.get("away", ())),
+        starting=tuple(places.get("starting", ())),
+        overdue=tuple(places.get("overdue", ())),
         terminating=len(fleet.pods) - len(live),
         missing=max(0, fleet.spec_replicas - len(live)),
         missing_overdue=missing_for_s >= deadline_s,
@@ -138,8 +177,19 @@ def checked(load: PodLoad | None) -> Load | None:
         prefix_hit_ratio=within(load.prefix_hit_ratio, 1.0),
         prompt_tokens_per_s=within(load.prompt_tokens_per_s, MOST),
         ttft_p90_s=within(load.ttft_p90_s, MOST),
+        seconds_to_empty=seconds_to_empty(load),
+        adapters=load.adapters,
     )
     return None if found.running is found.waiting is found.usage is None else found
+
+
+def seconds_to_empty(load: PodLoad) -> float | None:
+    """Requests x tokens of an answer over the speed at which the pod makes tokens."""
+    requests, speed = within(load.running, MOST), within(load.generation_tokens_per_s, MOST)
+    tokens = within(load.generation_tokens_per_request, MOST)
+    if requests is None or tokens is None or not speed:
+        return None
+    return (requests + (within(load.waiting, MOST) or 0.0)) * tokens / speed
 
 
 def within(number: float | None, most: float) -> float | None:

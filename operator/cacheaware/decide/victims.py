@@ -1,8 +1,8 @@
-"""Which pods to give up: only as many replicas are taken as there are pods that nobody misses.
+"""Which pods to give up, and which of them may go at once: those that nobody misses.
 
-Nothing can be cordoned here, so a pod may go when it has never served, or was seen empty twice in a
-row. Where none is, and the pods' own preStop hook waits for their requests, one goes at a time.
-Who dies is the workload's choice, so the order is the workload's:
+That is a pod that has never served, or one that can't be cordoned and was seen empty twice in a
+row. Where there is none and nothing can be cordoned, and the pods' own preStop hook waits for their
+requests, one goes at a time. Who dies is the workload's choice, so the order is the workload's:
 
 - a ReplicaSet takes pods that are not ready first, then the lowest deletion cost, which we set
   (Kubernetes, controller_utils.go, ActivePodsWithRanks);
@@ -11,6 +11,7 @@ Who dies is the workload's choice, so the order is the workload's:
 """
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
@@ -23,7 +24,7 @@ IDLE_ROUNDS = 2
 BY_COST = frozenset({"Deployment", "ReplicaSet"})
 BY_ORDINAL = frozenset({"StatefulSet", "LeaderWorkerSet"})
 ORDINAL = re.compile(r"-(\d{1,9})$")
-FINAL_DRAIN = "its preStop hook waits for its requests; nothing could be cordoned"
+FINAL_DRAIN = "its preStop hook waits for its requests; it could not be cordoned"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +60,14 @@ class Asked:
     """Pods that may be on their way out at a time."""
     cold_start_s: float
     """The longest cold start that protects a young pod."""
+    able: frozenset[str] = frozenset()
+    """Uids of the pods that can be cordoned: none of them goes without that."""
+    cordoned: int = 0
+    """Pods that are cordoned and not gone."""
+    returning: int = 0
+    """Pods that come back in this round, and are not Ready yet: a ReplicaSet would take them."""
+    unable: str = ""
+    """Why no pod can be cordoned."""
 
 
 def shrink(asked: Asked) -> Shrink:
@@ -66,19 +75,22 @@ def shrink(asked: Asked) -> Shrink:
     supply = asked.supply
     if supply.surplus:
         return Shrink(why_less="the pods of the shrink before are not gone")
-    most = min(asked.replicas, asked.share - asked.leaving)
+    most = min(asked.replicas, asked.share - asked.leaving - asked.cordoned)
     if most <= 0:
-        return Shrink(why_less=f"{asked.leaving} pods are on their way out already")
+        out = asked.leaving + asked.cordoned
+        return Shrink(why_less=f"{out} pods are on their way out already")
     uncreated = min(most, supply.missing) if asked.kind in BY_COST else 0
     chosen = carried(asked, ordered(asked)[: most - uncreated])
     if chosen or uncreated:
         victims = tuple(victim(pod) for pod in chosen)
         short = len(victims) + uncreated < asked.replicas
         return Shrink(victims=victims, uncreated=uncreated, why_less=SHORT if short else "")
+    if asked.able or asked.cordoned or asked.returning:
+        return Shrink(why_less=SHORT)
     return last_resort(asked)
 
 
-ONE_AT_A_TIME = "one pod at a time: none is empty, and nothing can be cordoned"
+ONE_AT_A_TIME = "one pod at a time: none is empty, and none can be cordoned"
 SHORT = "the other pods hold requests, are young, or are needed by the load"
 
 
@@ -89,7 +101,8 @@ def last_resort(asked: Asked) -> Shrink:
         return Shrink(why_less="no pod is empty, and none can be drained now")
     view = pod.view
     gone = Victim(pod=view.name, uid=view.uid, reason=FINAL_DRAIN)
-    return Shrink(victims=(gone,), draining=True, why_less=ONE_AT_A_TIME)
+    why = f"{ONE_AT_A_TIME} ({asked.unable})" if asked.unable else ONE_AT_A_TIME
+    return Shrink(victims=(gone,), draining=True, why_less=why)
 
 
 def ordered(asked: Asked) -> Sequence[Pod]:
@@ -100,17 +113,17 @@ def ordered(asked: Asked) -> Sequence[Pod]:
     if asked.kind in BY_ORDINAL:
         return leading(asked, by_ordinal(pods))
     ranked = sorted(pods, key=worth_of(pods))
-    return ranked if all(may_go(pod, asked.cold_start_s) for pod in pods) else []
+    return ranked if all(may_go(pod, asked) for pod in pods) else []
 
 
 def by_cost(asked: Asked, pods: Sequence[Pod]) -> list[Pod]:
     """Unready pods go first, whatever their cost: one that may not go blocks the rest."""
     unready = [pod for pod in pods if not pod.view.ready]
-    first = [pod for pod in unready if may_go(pod, asked.cold_start_s)]
+    first = [pod for pod in unready if may_go(pod, asked)]
     first.sort(key=worth_of(pods))
     if len(first) < len(unready):
         return first
-    rest = [pod for pod in pods if pod.view.ready and may_go(pod, asked.cold_start_s)]
+    rest = [pod for pod in pods if pod.view.ready and may_go(pod, asked)]
     return first + sorted(rest, key=worth_of(pods))
 
 
@@ -129,7 +142,7 @@ def leading(asked: Asked, pods: Iterable[Pod]) -> list[Pod]:
     """The pods before the first one that may not go."""
     chosen = []
     for pod in pods:
-        if ordinal(pod.view.name) == float("inf") or not may_go(pod, asked.cold_start_s):
+        if ordinal(pod.view.name) == float("inf") or not may_go(pod, asked):
             break
         chosen.append(pod)
     return chosen
@@ -153,16 +166,21 @@ def next_to_go(asked: Asked) -> Sequence[Pod]:
         return [pod for pod in pods if not pod.view.ready] or pods
     if asked.kind in BY_ORDINAL:
         return by_ordinal(pods)[:1]
-    spared = all(pod.view.final_drain or may_go(pod, asked.cold_start_s) for pod in pods)
+    spared = all(pod.view.final_drain or may_go(pod, asked) for pod in pods)
     return pods if spared else ()
 
 
-def may_go(pod: Pod, cold_start_s: float) -> bool:
-    """Whether nobody misses a pod: it never served, or was seen empty and is not young."""
+def may_go(pod: Pod, asked: Asked) -> bool:
+    """Whether nobody misses a pod: it never served, or was seen empty and is not young.
+
+    A pod that can be cordoned has to be: between a look and its end requests may come.
+    """
     if never_served(pod):
         return True
+    if pod.view.uid in asked.able:
+        return False
     seen_idle = pod.view.idle_rounds >= IDLE_ROUNDS and pod.load is not None and not busy(pod.load)
-    return seen_idle and not young(pod.view, cold_start_s)
+    return seen_idle and not young(pod.view, asked.cold_start_s)
 
 
 def never_served(pod: Pod) -> bool:
@@ -204,24 +222,31 @@ def worth_of(pods: Sequence[Pod]) -> Callable[[Pod], tuple[float | str, ...]]:
     """What is lost with a pod of these: a key for sorting, least first.
 
     Never served before served: without a node first, as a ReplicaSet does it, then the youngest.
-    Then requests, pinned tokens, prefix tokens served lately, prefix hit ratio, age. An unknown hit
-    ratio ranks between the known ones.
+    Then whether it is the last with a LoRA adapter in use, requests, pinned tokens, prefix tokens
+    served lately, prefix hit ratio, age. An unknown hit ratio ranks between the known ones.
     """
-    middle = middle_hit_ratio(pods)
+    middle, holders = middle_hit_ratio(pods), adapter_holders(pods)
 
     def key(pod: Pod) -> tuple[float | str, ...]:
         view, load = pod.view, pod.load
         age = within(view.age_s, MOST) or 0.0
         if never_served(pod):
-            return (0, view.node is not None, 0, 0, 0, age, view.name)
+            return (0, view.node is not None, 0, 0, 0, 0, 0, age, view.name)
         if load is None:
-            return (2, 0, 0, 0, 0, age, view.name)
+            return (2, 0, 0, 0, 0, 0, 0, age, view.name)
         ratio = middle if load.prefix_hit_ratio is None else load.prefix_hit_ratio
         requests = (load.running or 0) + (load.waiting or 0)
         prefix = (load.prompt_tokens_per_s or 0) * ratio
-        return (1, requests, load.used_tokens or 0, prefix, ratio, age, view.name)
+        last = any(holders[adapter] == 1 for adapter in load.adapters)
+        pinned = (load.used_tokens or 0, load.usage or 0)
+        return (1, last, requests, *pinned, prefix, ratio, age, view.name)
 
     return key
+
+
+def adapter_holders(pods: Iterable[Pod]) -> Counter[str]:
+    """How many pods use each LoRA adapter."""
+    return Counter(name for pod in pods if pod.load is not None for name in set(pod.load.adapters))
 
 
 def middle_hit_ratio(pods: Iterable[Pod]) -> float:

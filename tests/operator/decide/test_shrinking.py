@@ -338,7 +338,7 @@ class TestFinalDrain:
 
         assert (decision.desired, names(decision)) == (2, ["b"])
         assert decision.limited_by == ("drain", "CordonUnavailable")
-        assert "nothing can be cordoned" in decision.message
+        assert "none can be cordoned" in decision.message
         assert "preStop hook" in decision.victims[0].reason
 
     def test_not_while_another_is_on_its_way_out(self, make, once):
