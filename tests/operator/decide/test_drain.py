@@ -473,7 +473,7 @@ class TestOrder:
         assert made.round(target_kind="StatefulSet").desired == 2
 
     def test_what_is_lost_with_a_victim_is_told(self):
-        made = cluster(serving("a"), serving("b", kv=0.2))
+        made = cluster(serving("a"), serving("b", kv=0.2, running=2))
         made.load("a", capacity_tokens=9000.0, prompt_tokens_per_s=50.0, prefix_hit_ratio=0.5)
         told = made.round()
         assert "a worth least: 1 requests, 900 tokens pinned, 25 prefix tokens/s" in told.message
