@@ -3,6 +3,7 @@
 import asyncio
 import json
 import logging
+import os
 import signal
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -10,6 +11,9 @@ from pathlib import Path
 from typing import Final
 
 from cacheaware_sidecar import drain, export, store
+from cacheaware_sidecar.authorization import Authorization
+from cacheaware_sidecar.cluster_keys import ClusterKeys
+from cacheaware_sidecar.control import Control
 from cacheaware_sidecar.drain_socket import DrainSocket, Progress
 from cacheaware_sidecar.engine_client import EngineClient
 from cacheaware_sidecar.http_server import HttpServer, Request, Response, listen
@@ -21,7 +25,6 @@ from cacheaware_sidecar.version import version
 from cacheaware_sidecar.watch import Watch
 
 PROBES: Final = frozenset({"/readyz", "/livez"})
-CONTROL: Final = frozenset({"/cordon", "/uncordon"})
 STUCK_S: Final = 60.0
 """A loop that has not come round for this time, and twice the scrape's timeout, is stuck."""
 WAIT_STEP_S: Final = 0.25
@@ -40,7 +43,10 @@ class App:
         state = store.restore(folder, boot, now)
         if state:
             log.info("goes on as %s after a restart of the sidecar", state.phase)
-        self.pod = Pod(settings, state or Lifecycle(since=now), boot=boot)
+        state = state or Lifecycle(since=now, spent=store.spent_tokens(folder))
+        self.pod = Pod(settings, state, boot=boot)
+        keys = ClusterKeys(Path(settings.token_dir), os.environ)
+        self._control = Control(self.pod, Authorization(settings, keys))
         self._engine = EngineClient(settings)
         self._watch = Watch(settings, self.pod, self._engine)
         self._http = HttpServer(self.respond, first=PROBES)
@@ -89,16 +95,17 @@ class App:
 
     async def respond(self, request: Request) -> Response:
         """Routes a request."""
-        if request.path in CONTROL:
+        if request.path in self._control.paths:
             if request.method != "POST":
                 return Response.text(405, "allowed: POST", ("allow", "POST"))
-            return Response.text(403, "control calls are not enabled")
+            return await self._control.respond(request)
         route = self._routes.get(request.path)
         if route is None:
-            return Response.text(404, "routes: " + " ".join(self._routes))
+            routes = (*self._routes, *sorted(self._control.paths))
+            return Response.text(404, "routes: " + " ".join(routes))
         if request.method not in {"GET", "HEAD"}:
             return Response.text(405, "allowed: GET, HEAD", ("allow", "GET, HEAD"))
-        if request == Request("HEAD", "/drain/wait"):
+        if (request.method, request.path) == ("HEAD", "/drain/wait"):
             return Response.text(200, "GET begins the final drain and waits")
         return await route()
 

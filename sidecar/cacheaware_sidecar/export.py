@@ -33,6 +33,12 @@ class View:
     drain_s: float | None = None
     drain_cut: float | None = None
     """Requests that still ran or waited at a drain's deadline; None without a drain that ended."""
+    cordons: int = 0
+    """That have begun."""
+    cordons_ended: Mapping[str, int] = field(default_factory=dict)
+    """By how."""
+    control_calls: Mapping[tuple[str, int], int] = field(default_factory=dict)
+    """By call and status."""
     config_loaded: bool | None = None
     """None where no configuration is asked for."""
 
@@ -45,6 +51,7 @@ class _Page(Collector):
         yield from _load(self._view.state, fresh=self._view.fresh)
         yield from _pod(self._view.state, self._view.version)
         yield from _history(self._view)
+        yield from _cordons(self._view)
 
 
 def render(view: View) -> bytes:
@@ -117,3 +124,23 @@ def _history(view: View) -> Iterator[Metric]:
         yield family
     loaded = None if view.config_loaded is None else float(view.config_loaded)
     yield from _gauge("cacheaware_config_loaded", "Whether config.json was read.", loaded)
+
+
+def _cordons(view: View) -> Iterator[Metric]:
+    drain = view.state.drain
+    yield from _gauge("cacheaware_cordon_age_seconds", "Since its begin.", drain.cordoned_s)
+    yield from _gauge("cacheaware_cordon_lease_seconds", "Until its end.", drain.lease_s)
+    begun = float(view.cordons)
+    yield CounterMetricFamily("cacheaware_cordons", "Cordons of this pod.", value=begun)
+    ended = CounterMetricFamily(
+        "cacheaware_cordons_ended", "How they ended: uncordoned, expired, engine.", labels=["how"]
+    )
+    for how, count in sorted(view.cordons_ended.items()):
+        ended.add_metric([how], float(count))
+    yield ended
+    calls = CounterMetricFamily(
+        "cacheaware_control_calls", "Control calls answered.", labels=["call", "status"]
+    )
+    for (call, status), count in sorted(view.control_calls.items()):
+        calls.add_metric([call, str(status)], float(count))
+    yield calls

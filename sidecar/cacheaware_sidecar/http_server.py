@@ -20,10 +20,12 @@ TEXT: Final = "text/plain; charset=utf-8"
 REASONS: Final = {
     200: b"OK",
     400: b"Bad Request",
+    401: b"Unauthorized",
     403: b"Forbidden",
     404: b"Not Found",
     405: b"Method Not Allowed",
     408: b"Request Timeout",
+    409: b"Conflict",
     413: b"Content Too Large",
     431: b"Request Header Fields Too Large",
     500: b"Internal Server Error",
@@ -35,10 +37,14 @@ REASONS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A request without its body: no route needs one."""
+    """A request with what routes need of it."""
 
     method: str
     path: str
+    authorization: tuple[str, ...] = ()
+    """Every Authorization header, as it came."""
+    body: bytes = b""
+    """Of a POST; empty otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,8 +195,9 @@ class HttpServer:
             wait_s = self._limits.idle_s
 
     async def _read(self, peer: _Peer, wait_s: float) -> Request | None:
-        """The next request, its body read and dropped; None when the peer has gone or is idle."""
+        """The next request, whole; None when the peer has gone or is idle."""
         head: h11.Request | None = None
+        body = bytearray()
         size = 0
         try:
             async with asyncio.timeout(wait_s) as timer:
@@ -203,10 +210,12 @@ class HttpServer:
                             head = event
                         case h11.Data():
                             size += len(event.data)
+                            if head and head.method == b"POST":
+                                body += event.data
                             if size > self._limits.body_bytes:
                                 raise _Refusal(413, "the body is too large")
                         case h11.EndOfMessage() if head:
-                            return Request(head.method.decode(), _path(head.target))
+                            return _request(head, bytes(body))
                         case _:
                             return None
         except TimeoutError:
@@ -280,6 +289,16 @@ class HttpServer:
             async with asyncio.timeout(1.0):
                 while await peer.reader.read(65536):
                     pass
+
+
+def _request(head: h11.Request, body: bytes) -> Request:
+    authorization = [value for name, value in head.headers if name == b"authorization"]
+    return Request(
+        method=head.method.decode(),
+        path=_path(head.target),
+        authorization=tuple(value.decode("latin-1") for value in authorization),
+        body=body,
+    )
 
 
 def _path(target: bytes) -> str:

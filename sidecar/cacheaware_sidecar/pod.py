@@ -4,14 +4,18 @@ No loop and no network: the shells around it hand in what they saw, with the tim
 """
 
 import logging
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from cacheaware_sidecar import drain, store
+from cacheaware_sidecar.cordons import Cordons
 from cacheaware_sidecar.engines import EngineSample
 from cacheaware_sidecar.export import View
 from cacheaware_sidecar.lifecycle import (
+    Cordoned,
+    DeadlineSet,
     DrainBegun,
     Emptied,
     Event,
@@ -20,6 +24,8 @@ from cacheaware_sidecar.lifecycle import (
     Scraped,
     Silent,
     Tick,
+    Uncordoned,
+    UsedToken,
     Verdict,
     WarmupEnded,
     advance,
@@ -55,6 +61,9 @@ class Pod:
         self.drain_s: float | None = None
         self.drain_cut: float | None = None
         """Requests that were left at the drain's deadline."""
+        self.cordons = Cordons()
+        self.control_calls: Counter[tuple[str, int]] = Counter()
+        """By call and status."""
         self._boot = boot
         self._version = version()
         self._warmup_problems: tuple[str, ...] = ()
@@ -79,6 +88,7 @@ class Pod:
         if _is_cut(self.state) > _is_cut(before):
             self.drain_cut = self.observed.load()
             log.warning("the drain's deadline has come: %s", self.observed.load_line())
+        self.cordons.note(before.cordon, self.state.cordon, event)
         if _lasting(self.state) != _lasting(before):
             self._save()
 
@@ -117,9 +127,31 @@ class Pod:
         empty = drain.is_empty(self.state, self.observed.quiet, floor_s=floor, now=now)
         if empty and self.phase is Phase.DRAINING:
             self.apply(Emptied(), now)
-        self.apply(Tick(), now)
+        self.pass_time(now)
         for line in self._problem_log.update(self.problems(now), now):
             log.warning("%s", line)
+
+    def pass_time(self, now: float) -> None:
+        """Ends what is over by now."""
+        self.apply(Tick(), now)
+
+    def cordon(self, by: str, seconds: float, token: UsedToken, *, wall: float, now: float) -> None:
+        """Takes the pod out of the endpoints for these seconds, or keeps it out."""
+        self.apply(Cordoned(by, seconds, token, wall), now)
+
+    def uncordon(self, token: UsedToken, now: float) -> None:
+        """Gives the pod back, if it is cordoned."""
+        self.apply(Uncordoned(token), now)
+
+    def shorten_drain(self, seconds: float, now: float) -> float | None:
+        """Takes how long the pod has until it is killed, if that is less than was known.
+
+        Returns:
+            How long the final drain may take, in seconds; None where none is under way.
+        """
+        self.apply(DeadlineSet(seconds - self.settings.after_drain_seconds), now)
+        final = self.state.drain
+        return max(0.0, round(final.deadline - now, 3)) if final else None
 
     def is_ready(self, now: float) -> bool:
         """Whether the pod may get requests."""
@@ -196,6 +228,9 @@ class Pod:
             engine_restarts=self.state.engine - 1,
             drain_s=self.drain_s,
             drain_cut=self.drain_cut,
+            cordons=self.cordons.begun,
+            cordons_ended=self.cordons.ended,
+            control_calls=self.control_calls,
             config_loaded=self.geometry.config is not None if wanted else None,
         )
 

@@ -84,6 +84,17 @@ def word() -> Kind:
     return Kind(parse, "up to 256 printable characters")
 
 
+def pattern(expression: str, allowed: str) -> Kind:
+    """Text of a certain form."""
+
+    def parse(text: str) -> str:
+        if not re.fullmatch(expression, text):
+            raise ValueError(text)
+        return text
+
+    return Kind(parse, allowed)
+
+
 def absolute_path(longest: int = 1000) -> Kind:
     """An absolute path in the sidecar's container."""
 
@@ -253,12 +264,38 @@ class Settings:
         5,
         "Shortest drain: until then a load balancer may still send new requests.",
     )
+    operator_account: str | None = setting(
+        pattern(
+            r"system:serviceaccount:[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?"
+            r":[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?",
+            "system:serviceaccount:NAMESPACE:NAME",
+        ),
+        None,
+        "The ServiceAccount of the operator, the only one whose control calls (cordon, uncordon,"
+        " deadline) are taken. Unset: none are.",
+    )
+    token_dir: str = setting(
+        absolute_path(),
+        "/var/run/secrets/kubernetes.io/serviceaccount",
+        "Folder with the pod's own token and the cluster's ca.crt; with them the keys are fetched"
+        " that the operator's tokens are checked with.",
+    )
+    pod_uid: str | None = setting(
+        pattern(r"[0-9A-Za-z-]{1,64}", "a uid: up to 64 letters, digits and -"),
+        None,
+        "The pod's own uid (downward API, metadata.uid); unset: the one in the pod's own token.",
+    )
     log_format: str = setting(choice("text", "json"), "text", "How log lines look.")
 
     @property
     def drain_seconds(self) -> int:
         """Longest drain: the grace period without the engine's own shutdown and a margin."""
-        return self.grace_seconds - self.engine_shutdown_seconds - MARGIN_S
+        return self.grace_seconds - self.after_drain_seconds
+
+    @property
+    def after_drain_seconds(self) -> int:
+        """What must be left of the grace period when a drain ends."""
+        return self.engine_shutdown_seconds + MARGIN_S
 
 
 def variable(name: str) -> str:

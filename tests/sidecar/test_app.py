@@ -108,6 +108,7 @@ async def test_a_hook_is_let_go_when_a_new_engine_takes_the_place(engine, settin
         ("PUT", "/readyz", 405),
         ("POST", "/cordon", 403),
         ("POST", "/uncordon", 403),
+        ("POST", "/deadline", 403),
         ("GET", "/cordon", 405),
         ("DELETE", "/uncordon", 405),
         ("GET", "/readyz", 503),

@@ -4,7 +4,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from cacheaware_sidecar.export import View, render
-from cacheaware_sidecar.state import KvState, PodState, WarmupState
+from cacheaware_sidecar.state import DrainState, KvState, PodState, WarmupState
 
 BARE = PodState(phase="loading")
 FULL = PodState(
@@ -26,6 +26,7 @@ FULL = PodState(
         page_bytes=65536,
     ),
     warmup=WarmupState(verdict="Warm", duration_s=2.0),
+    drain=DrainState(cordoned_by="op", cordoned_s=30.0, lease_s=45.0),
     problems=("one",),
 )
 WITHOUT_PREFIX = {
@@ -62,6 +63,9 @@ def full(**more):
         engine_restarts=1,
         drain_s=9.0,
         drain_cut=0.0,
+        cordons=3,
+        cordons_ended={"expired": 1},
+        control_calls={("cordon", 200): 4, ("cordon", 401): 1},
         config_loaded=True,
         **more,
     )
@@ -82,6 +86,7 @@ def test_unknown_has_no_series():
         "cacheaware_info",
         "cacheaware_scrapes_total",
         "cacheaware_engine_restarts_total",
+        "cacheaware_cordons_total",
     }
 
 
@@ -110,6 +115,12 @@ def test_what_an_old_page_said_is_unknown_but_the_page_size_is_not():
         (("cacheaware_warmup_verdict", ("verdict", "Warm")), 1),
         (("cacheaware_drain_duration_seconds",), 9),
         (("cacheaware_drain_cut_requests",), 0),
+        (("cacheaware_cordon_age_seconds",), 30),
+        (("cacheaware_cordon_lease_seconds",), 45),
+        (("cacheaware_cordons_total",), 3),
+        (("cacheaware_cordons_ended_total", ("how", "expired")), 1),
+        (("cacheaware_control_calls_total", ("call", "cordon"), ("status", "200")), 4),
+        (("cacheaware_control_calls_total", ("call", "cordon"), ("status", "401")), 1),
         (("cacheaware_config_loaded",), 1),
         (("cacheaware_problems",), 1),
         (

@@ -33,6 +33,9 @@ CONTRACT = {
     "CACHEAWARE_GRACE_SECONDS": 30,
     "CACHEAWARE_ENGINE_SHUTDOWN_SECONDS": 0,
     "CACHEAWARE_DRAIN_FLOOR_SECONDS": 5,
+    "CACHEAWARE_OPERATOR_ACCOUNT": None,
+    "CACHEAWARE_TOKEN_DIR": "/var/run/secrets/kubernetes.io/serviceaccount",
+    "CACHEAWARE_POD_UID": None,
     "CACHEAWARE_LOG_FORMAT": "text",
 }
 """Pod templates in the field hold these: names and defaults never change."""
@@ -64,6 +67,8 @@ def test_without_variables_all_defaults_hold_and_an_empty_one_counts_as_unset():
         ("config_file", "/models/config.json", "/models/config.json"),
         ("config_url", "https://hub/x/config.json?a=b", "https://hub/x/config.json?a=b"),
         ("grace_seconds", "10", 10),
+        ("operator_account", "system:serviceaccount:a-b:c.d", "system:serviceaccount:a-b:c.d"),
+        ("pod_uid", "0b7d6f1e-95ce-4b0e-9d0f-3c1f6ff0f6a1", "0b7d6f1e-95ce-4b0e-9d0f-3c1f6ff0f6a1"),
     ],
 )
 def test_a_good_value_is_taken(name, text, value):
@@ -98,6 +103,12 @@ def test_a_good_value_is_taken(name, text, value):
         ("CONFIG_URL", "s3://bucket/m", "an http:// or https:// URL"),
         ("CONFIG_URL", "/models/local", "an http:// or https:// URL"),
         ("LOG_FORMAT", "xml", "one of text, json"),
+        ("OPERATOR_ACCOUNT", "cacheaware", "system:serviceaccount:NAMESPACE:NAME"),
+        ("OPERATOR_ACCOUNT", "system:serviceaccount:a:", "system:serviceaccount:NAMESPACE:NAME"),
+        ("OPERATOR_ACCOUNT", "system:serviceaccount:a:b:c", "system:serviceaccount:NAMESPACE:NAME"),
+        ("OPERATOR_ACCOUNT", "system:serviceaccounts", "system:serviceaccount:NAMESPACE:NAME"),
+        ("POD_UID", "a/b", "a uid: up to 64 letters"),
+        ("TOKEN_DIR", "secrets", "an absolute path"),
         ("TENSOR_PARALLEL", "10" * 20, "an integer from 1 to 1024"),
     ],
 )
