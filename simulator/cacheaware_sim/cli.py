@@ -43,6 +43,7 @@ def load(
     concurrency: Annotated[int | None, typer.Option(help="clients, closed loop")] = None,
     requests: Annotated[int | None, typer.Option(help="send no more than this many")] = None,
     duration: Annotated[float | None, typer.Option(help="send for this many seconds")] = None,
+    at_least: Annotated[int, typer.Option(help="send these even if SIGTERM comes earlier")] = 0,
     prompt_tokens: Annotated[int, typer.Option(help="by the mock engine's tokenizer")] = 128,
     output_tokens: Annotated[int, typer.Option(help="asked for as max_tokens")] = 64,
     shared_tokens: Annotated[int, typer.Option(help="the same at the start of all prompts")] = 0,
@@ -55,7 +56,10 @@ def load(
     seed: Annotated[int, typer.Option(help="of arrivals and prompts")] = 0,
     output: OutputOption = Format.TABLE,
 ) -> None:
-    """Send bounded load, and count what was lost. Exit code 1 if a request failed."""
+    """Send bounded load, and count what was lost. Exit code 1 if a request failed.
+
+    SIGTERM ends the sending; what is in flight is waited for and counted.
+    """
     try:
         plan = LoadPlan(
             url=url,
@@ -63,6 +67,7 @@ def load(
             concurrency=concurrency,
             requests=requests,
             duration_s=duration,
+            at_least=at_least,
             prompt_tokens=prompt_tokens,
             output_tokens=output_tokens,
             shared_tokens=shared_tokens,
@@ -84,11 +89,11 @@ def load(
 
 def _generate(plan: LoadPlan) -> LoadResult:
     try:
-        from cacheaware_sim.load import LostError, generate  # noqa: PLC0415 - needs the extra
+        from cacheaware_sim.load import LostError, generate_until_told  # noqa: PLC0415 - needs the extra
     except ModuleNotFoundError as error:
         raise BadInputError(NEEDS_EXTRA) from error
     try:
-        return asyncio.run(generate(plan))
+        return asyncio.run(generate_until_told(plan))
     except LostError as error:
         raise BadInputError(str(error)) from error
 

@@ -3,23 +3,35 @@
 import asyncio
 import itertools
 import json
+import signal
 import time
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 import aiohttp
 
 from cacheaware_sim.load_plan import LoadPlan
-from cacheaware_sim.load_result import LoadResult
+from cacheaware_sim.load_result import LoadResult, Loss
 from cacheaware_sim.tokens import prompt_of
 
 DATA, DONE = b"data:", b"[DONE]"
+LONGEST_DETAIL = 300
 
 
 class LostError(Exception):
-    """A request that got no whole answer; its text is the kind of loss."""
+    """A request that got no whole answer; its text is the kind of loss.
+
+    Args:
+        kind: The kind of loss.
+        detail: What the server said about it.
+    """
+
+    def __init__(self, kind: str, detail: str = "") -> None:
+        super().__init__(kind)
+        self.detail = detail
 
 
 @dataclass(slots=True)
@@ -30,12 +42,24 @@ class Progress:
     first_at: float | None = None
     last_at: float | None = None
     finish_reason: str | None = None
+    pieces: int = 0
     prompt_tokens: int = 0
     completion_tokens: int = 0
 
 
-async def generate(plan: LoadPlan) -> LoadResult:
+async def generate_until_told(plan: LoadPlan) -> LoadResult:
+    """As `generate`; SIGTERM ends the sending (not before `at_least`), never what is in flight."""
+    stop = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
+    return await generate(plan, stop)
+
+
+async def generate(plan: LoadPlan, stop: asyncio.Event | None = None) -> LoadResult:
     """Send the load and wait for all answers.
+
+    Args:
+        plan: What to send.
+        stop: Once it is set, nothing more is sent than what is still missing of `at_least`.
 
     Raises:
         LostError: The model's name is not given and the server does not tell it.
@@ -46,7 +70,8 @@ async def generate(plan: LoadPlan) -> LoadResult:
     async with aiohttp.ClientSession(
         connector=connector, timeout=timeout, headers=headers, read_bufsize=2**20
     ) as session:
-        generator = _Generator(plan, session, plan.model or await _model(session, plan.url))
+        model = plan.model or await _model(session, plan.url)
+        generator = _Generator(plan, session, model, stop or asyncio.Event())
         started = time.monotonic()
         await (generator.open_loop() if plan.rate is not None else generator.closed_loop())
         generator.result.duration_s = time.monotonic() - started
@@ -56,8 +81,11 @@ async def generate(plan: LoadPlan) -> LoadResult:
 class _Generator:
     """One run of a plan."""
 
-    def __init__(self, plan: LoadPlan, session: aiohttp.ClientSession, model: str) -> None:
+    def __init__(
+        self, plan: LoadPlan, session: aiohttp.ClientSession, model: str, stop: asyncio.Event
+    ) -> None:
         self.result = LoadResult()
+        self._stop = stop
         self._plan = plan
         self._session = session
         self._model = model
@@ -73,6 +101,8 @@ class _Generator:
             if arrives >= self._until:
                 break
             await asyncio.sleep(max(0.0, arrives - time.monotonic()))
+            if self._told_to_stop():
+                break
             if len(tasks) >= self._plan.max_in_flight:
                 self.result.not_sent += 1
                 continue
@@ -87,33 +117,44 @@ class _Generator:
         await asyncio.gather(*(self._client() for _ in range(clients)))
 
     async def _client(self) -> None:
-        while time.monotonic() < self._until and (number := next(self._numbers)) <= (
-            self._plan.most()
-        ):
+        while not self._over() and (number := next(self._numbers)) <= self._plan.most():
             await self._one(number)
+
+    def _over(self) -> bool:
+        return time.monotonic() >= self._until or self._told_to_stop()
+
+    def _told_to_stop(self) -> bool:
+        return self._stop.is_set() and self.result.sent >= self._plan.at_least
 
     async def _one(self, number: int) -> None:
         self.result.sent += 1
         progress = Progress(time.monotonic())
         try:
             await self._ask(number, progress)
-        except LostError as error:
-            self.result.failed[str(error)] += 1
-        except TimeoutError:
-            self.result.failed["timeout"] += 1
-        except aiohttp.ClientConnectorError:
-            self.result.failed["refused"] += 1
-        except aiohttp.ClientError:
-            self.result.failed["cut"] += 1
+        except (LostError, TimeoutError, aiohttp.ClientError) as error:
+            self._lose(number, progress, error)
         else:
             self._count(progress)
+
+    def _lose(self, number: int, progress: Progress, error: Exception) -> None:
+        kind = _kind(error)
+        self.result.failed[kind] += 1
+        loss = Loss(
+            at=datetime.now(UTC).isoformat(timespec="milliseconds"),
+            request=number,
+            kind=kind,
+            after_s=round(time.monotonic() - progress.started_at, 3),
+            pieces=progress.pieces,
+            detail=(error.detail if isinstance(error, LostError) else repr(error))[:LONGEST_DETAIL],
+        )
+        self.result.lose(loss)
 
     async def _ask(self, number: int, progress: Progress) -> None:
         async with self._session.post(
             f"{self._plan.url.rstrip('/')}/v1/completions", json=self._body(number)
         ) as response:
             if response.status != 200:
-                raise LostError(f"http-{response.status}")
+                raise LostError(f"http-{response.status}", await response.text())
             if self._plan.stream:
                 await _follow(_events(response), progress)
             else:
@@ -148,6 +189,14 @@ class _Generator:
                 result.tpot_s.append(decoding / (progress.completion_tokens - 1))
 
 
+def _kind(error: Exception) -> str:
+    if isinstance(error, LostError):
+        return str(error)
+    if isinstance(error, TimeoutError):
+        return "timeout"
+    return "refused" if isinstance(error, aiohttp.ClientConnectorError) else "cut"
+
+
 async def _events(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
     async for line in response.content:
         if line.startswith(DATA):
@@ -169,7 +218,8 @@ async def _follow(events: AsyncIterator[bytes], progress: Progress) -> None:
 def _take(answer: Any, progress: Progress) -> None:
     """Take in an answer or a piece of one."""
     if not isinstance(answer, dict) or "error" in answer:
-        raise LostError("error-in-answer")
+        raise LostError("error-in-answer", json.dumps(answer))
+    progress.pieces += 1
     for choice in answer.get("choices") or ():
         if progress.first_at is None and (choice.get("text") or choice.get("finish_reason")):
             progress.first_at = time.monotonic()

@@ -28,6 +28,8 @@ class LoadPlan:
     requests: int | None = None
     duration_s: float | None = None
     """Seconds in which requests are sent; what runs then is still waited for."""
+    at_least: int = 0
+    """Requests that are sent even if the load is told to stop earlier."""
     prompt_tokens: int = 128
     output_tokens: int = 64
     shared_tokens: int = 0
@@ -56,6 +58,7 @@ class LoadPlan:
         _within("concurrency", self.concurrency, 1, 10_000)
         _within("requests", self.requests, 1, MOST_REQUESTS)
         _within("duration", self.duration_s, 1e-3, LONGEST_S)
+        _within("at-least", self.at_least, 0, self.most())
         _within("prompt-tokens", self.prompt_tokens, 1, 1_000_000)
         _within("output-tokens", self.output_tokens, 1, 1_000_000)
         _within("shared-tokens", self.shared_tokens, 0, self.prompt_tokens)

@@ -1,11 +1,29 @@
 """What became of the requests of a load generator."""
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from statistics import fmean
 from typing import Any
 
 QUANTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
+
+MOST_LOSSES = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """One request that was lost."""
+
+    at: str
+    """When it was lost, in UTC as ISO 8601, to be found in the logs of others."""
+    request: int
+    kind: str
+    after_s: float
+    """Seconds since it was sent."""
+    pieces: int
+    """Pieces of the answer that had come."""
+    detail: str
+    """What the server or the connection said."""
 
 
 @dataclass(slots=True)
@@ -18,12 +36,19 @@ class LoadResult:
     """Arrivals of an open loop while too many requests were in flight."""
     failed: Counter[str] = field(default_factory=Counter)
     """By kind, e.g. refused, http-500, error-in-stream, no-finish-reason, cut, timeout."""
+    losses: list[Loss] = field(default_factory=list)
+    """The first ones, in order of time."""
     duration_s: float = 0.0
     prompt_tokens: int = 0
     completion_tokens: int = 0
     ttft_s: list[float] = field(default_factory=list)
     tpot_s: list[float] = field(default_factory=list)
     e2e_s: list[float] = field(default_factory=list)
+
+    def lose(self, loss: Loss) -> None:
+        """Keep a loss; of very many the first."""
+        if len(self.losses) < MOST_LOSSES:
+            self.losses.append(loss)
 
     def as_json(self) -> dict[str, Any]:
         """Stable keys; latencies are null where nothing was measured."""
@@ -32,6 +57,7 @@ class LoadResult:
             "ok": self.ok,
             "failed": dict(sorted(self.failed.items())),
             "failed_total": self.failed.total(),
+            "losses": [asdict(loss) for loss in self.losses],
             "not_sent": self.not_sent,
             "duration_s": round(self.duration_s, 3),
             "requests_per_s": round(self.sent / self.duration_s, 3) if self.duration_s else None,

@@ -31,15 +31,17 @@ COMMON = ("Dockerfile", ".dockerignore", "pyproject.toml", "constraints.txt")
 
 @dataclass(frozen=True)
 class Image:
-    """One target of the Dockerfile.
+    """One target of a Dockerfile.
 
     Attributes:
         target: its name there.
         roots: the folders whose code it runs.
+        files: what else goes in; the first is the Dockerfile.
     """
 
     target: str
     roots: tuple[str, ...]
+    files: tuple[str, ...] = COMMON
 
     @property
     def name(self) -> str:
@@ -52,7 +54,7 @@ class Image:
 
     def sources(self, checkout: Path) -> str:
         """The fingerprint of everything that goes in."""
-        files = [checkout / name for name in COMMON]
+        files = [checkout / name for name in self.files]
         for root in self.roots:
             files += [f for f in (checkout / root).rglob("*") if f.suffix in {".py", ".typed"}]
         places = [str(file.relative_to(checkout)) for file in sorted(files)]
@@ -64,6 +66,8 @@ IMAGES = (
     Image("sidecar", ("sidecar",)),
     Image("mock-engine", ("simulator", "operator", "sidecar")),
 )
+PROXY = Image("l7-proxy", (), ("tests/e2e/proxy/Dockerfile",))
+"""A real L7 proxy, for tests only."""
 
 
 class Builder(Protocol):
@@ -102,6 +106,7 @@ class EngineBuilder:
         with _secrets() as secrets:
             run(
                 *(self.program, "build", "--target", image.target),
+                *("--file", str(checkout / image.files[0])),
                 *("--tag", image.name, "--tag", image.own(checkout)),
                 *("--label", f"{LABEL}={sources}", *secrets, str(checkout)),
                 env={"DOCKER_BUILDKIT": "1"},
@@ -139,7 +144,7 @@ class BuildahBuilder:
                 *("buildah", "build", "--isolation", "chroot", "--network", "host"),
                 *("--format", "docker", "--layers", "--pull-never"),
                 *("--build-arg", f"PYTHON={base.run}", "--build-arg", f"PYTHON_BUILD={base.build}"),
-                *("--target", image.target),
+                *("--file", str(checkout / image.files[0]), "--target", image.target),
                 *("--tag", image.name, "--tag", image.own(checkout)),
                 *("--label", f"{LABEL}={sources}", *secrets, str(checkout)),
                 timeout_s=3600,
@@ -164,16 +169,16 @@ def builder() -> Builder:
     return BuildahBuilder()
 
 
-def build_all(checkout: Path = CHECKOUT) -> list[str]:
+def build_all(checkout: Path = CHECKOUT, images: tuple[Image, ...] = IMAGES) -> list[str]:
     """Builds the images whose sources changed; returns the names of all."""
     maker = builder()
     with locked(cache_folder() / "images.lock"):
-        for image in IMAGES:
+        for image in images:
             sources = image.sources(checkout)
             if maker.label(image.own(checkout)) != sources:
                 say(f"building {image.name}")
                 maker.build(image, checkout, sources)
-    return [image.name for image in IMAGES]
+    return [image.name for image in images]
 
 
 def load(cluster: Cluster, names: list[str], checkout: Path = CHECKOUT) -> list[str]:
@@ -183,7 +188,7 @@ def load(cluster: Cluster, names: list[str], checkout: Path = CHECKOUT) -> list[
         ClusterError: an image isn't there, or no cluster is up.
     """
     maker = builder()
-    own = {image.name: image.own(checkout) for image in IMAGES}
+    own = {image.name: image.own(checkout) for image in (*IMAGES, PROXY)}
     stored = {name: own.get(name, name) for name in names}
     record = cache_folder() / f"loaded-{fingerprint([], str(checkout))}.json"
     with locked(cache_folder() / "images.lock"):

@@ -2,15 +2,17 @@
 
 import asyncio
 import json
+import os
+import signal
 
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from cacheaware.cli import main
-from cacheaware_sim.load import LostError, generate
+from cacheaware_sim.load import LostError, generate, generate_until_told
 from cacheaware_sim.load_plan import LoadError, LoadPlan
-from cacheaware_sim.load_result import LoadResult, summary
+from cacheaware_sim.load_result import MOST_LOSSES, LoadResult, Loss, summary
 
 USAGE = {"prompt_tokens": 3, "completion_tokens": 2}
 
@@ -173,6 +175,56 @@ async def test_load_ends_with_its_time(serve):
     assert 0.15 < closed.duration_s < 5
     assert closed.ok == closed.sent > 0
     assert 5 < opened.sent < 80
+
+
+@pytest.mark.parametrize("loop", [{"concurrency": 1}, {"concurrency": None, "rate": 200}])
+async def test_load_that_is_told_to_stop_still_sends_what_was_promised(serve, loop):
+    told = asyncio.Event()
+    told.set()
+    url = await serve(answers(*GOOD))
+
+    result = await generate(plan(url, requests=None, duration_s=60, at_least=7, **loop), told)
+
+    assert result.sent == result.ok == 7
+
+
+async def test_sigterm_ends_the_sending_and_what_is_in_flight_is_answered(serve):
+    arrived = asyncio.Event()
+
+    async def slow(request):
+        arrived.set()
+        await asyncio.sleep(0.2)
+        return await answers(*GOOD)(request)
+
+    task = asyncio.create_task(
+        generate_until_told(plan(await serve(slow), requests=None, duration_s=60, concurrency=1))
+    )
+    try:
+        await arrived.wait()
+        os.kill(os.getpid(), signal.SIGTERM)
+        result = await task
+    finally:
+        asyncio.get_running_loop().remove_signal_handler(signal.SIGTERM)
+
+    assert result.sent == result.ok == 1
+
+
+async def test_a_loss_tells_when_how_far_and_what_was_said(serve):
+    result = await generate(plan(await serve(answers(piece(" a"), ERROR, DONE)), requests=1))
+
+    (loss,) = result.as_json()["losses"]
+    assert (loss["request"], loss["kind"], loss["pieces"]) == (1, "error-in-answer", 1)
+    assert "error" in loss["detail"]
+    assert loss["at"].endswith("+00:00")
+    assert loss["after_s"] >= 0
+
+
+def test_of_very_many_losses_the_first_are_kept():
+    result = LoadResult()
+    for number in range(MOST_LOSSES + 5):
+        result.lose(Loss("", number, "cut", 0.0, 0, ""))
+
+    assert [loss.request for loss in result.losses] == list(range(MOST_LOSSES))
 
 
 async def test_the_model_is_asked_for_where_it_is_not_named(serve):
