@@ -59,6 +59,7 @@ class Reasons:
     DRAIN_UNAVAILABLE: Final = "DrainUnavailable"
     CORDON_UNAVAILABLE: Final = "CordonUnavailable"
     DRAINING: Final = "Draining"
+    CORDONED: Final = "Cordoned"
     UNCORDONED: Final = "Uncordoned"
     STICKY_CLIENTS: Final = "StickyClients"
     DRAIN_TIMED_OUT: Final = "DrainTimedOut"

@@ -31,6 +31,12 @@ class PodRecord:
     ready_since: float | None = None
     created: float = 0.0
     terminating: bool = False
+    deleted_at: float | None = None
+    """When its grace period ends; None while it is not being deleted."""
+    pending: bool = False
+    """Not all of its containers have started."""
+    disrupted: bool = False
+    """Kubernetes takes it away: an eviction, a preemption, a node that goes."""
     finished: bool = False
     restarts: int = 0
     stuck: str | None = None
@@ -66,6 +72,9 @@ def pod_record(body: Mapping[str, Any]) -> PodRecord:
         ready_since=ready,
         created=seconds(meta.get("creationTimestamp")) or 0.0,
         terminating="deletionTimestamp" in meta,
+        deleted_at=seconds(meta.get("deletionTimestamp")),
+        pending=status.get("phase") == "Pending",
+        disrupted=_is(status, "DisruptionTarget"),
         finished=status.get("phase") in FINISHED,
         restarts=sum(one.get("restartCount", 0) for one in status.get("containerStatuses") or ()),
         stuck=_stuck(status),
@@ -88,6 +97,11 @@ def _ready_condition(status: Mapping[str, Any]) -> float | None:
         if one.get("type") == "Ready" and one.get("status") == "True":
             return seconds(one.get("lastTransitionTime")) or 0.0
     return None
+
+
+def _is(status: Mapping[str, Any], kind: str) -> bool:
+    found = (one for one in status.get("conditions") or () if one.get("type") == kind)
+    return any(one.get("status") == "True" for one in found)
 
 
 def _stuck(status: Mapping[str, Any]) -> str | None:

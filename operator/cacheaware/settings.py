@@ -28,6 +28,10 @@ class Settings:
     """The operator's own namespace; also the name of this installation."""
     pod_name: str = "cacheaware"
     """Who holds the Lease."""
+    pod_namespace: str | None = None
+    """Where the operator runs; None outside a cluster."""
+    service_account: str | None = None
+    """As whom; None outside a cluster. Control calls to sidecars are made with its tokens."""
     scrape_concurrency: int = 256
     log_format: str = "text"
     log_level: str = "INFO"
@@ -58,6 +62,8 @@ def from_environment(env: Mapping[str, str] = os.environ) -> Settings:
             "LEASE_NAMESPACE", str, env.get("CACHEAWARE_POD_NAMESPACE") or "default"
         ),
         pod_name=value("POD_NAME", str, socket.gethostname()),
+        pod_namespace=env.get("CACHEAWARE_POD_NAMESPACE") or None,
+        service_account=value("SERVICE_ACCOUNT", str, "") or None,
         scrape_concurrency=int(value("SCRAPE_CONCURRENCY", number(1, 4096, whole=True), 256.0)),
         log_format=value("LOG_FORMAT", one_of(LOG_FORMATS), "text"),
         log_level=value("LOG_LEVEL", one_of(LOG_LEVELS, upper=True), "INFO"),

@@ -28,6 +28,9 @@ class Metrics:
         self.current = self._gauge("current_replicas", "Replicas the target asks for.")
         self.serving = self._gauge("serving_replicas", "Pods that serve.")
         self.starting = self._gauge("starting_replicas", "Pods ordered and not yet serving.")
+        self.cordoned = self._gauge(
+            "cordoned_replicas", "Pods out of the endpoints that go when they are empty."
+        )
         self.unknown = self._gauge("unknown_replicas", "Serving pods of which nothing is known.")
         self.usage = self._gauge(
             "kv_usage_ratio", "Pinned KV of the serving pods, 0..1, weighted by capacity."
@@ -54,6 +57,12 @@ class Metrics:
             registry=self.registry,
             buckets=(0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10),
         )
+        self.control_calls = Counter(
+            "cacheaware_control_calls",
+            "Calls to sidecars: cordon, uncordon, deadline.",
+            ("call", "outcome"),
+            registry=self.registry,
+        )
         self.api_errors = Counter(
             "cacheaware_api_errors",
             "Calls to the Kubernetes API that failed; status 0: not reached.",
@@ -70,8 +79,8 @@ class Metrics:
         )
         self._reasons: dict[tuple[str, str], str] = {}
         self._by_scaler: list[Gauge] = [
-            self.desired, self.current, self.serving, self.starting, self.unknown, self.usage,
-            self.used, self.capacity, self.pending, self.running,
+            self.desired, self.current, self.serving, self.starting, self.cordoned, self.unknown,
+            self.usage, self.used, self.capacity, self.pending, self.running,
         ]  # fmt: skip
 
     def _gauge(self, name: str, text: str) -> Gauge:
@@ -83,6 +92,10 @@ class Metrics:
     def api_error(self, method: str, status: int) -> None:
         """A call to the API failed."""
         self.api_errors.labels(method, str(status)).inc()
+
+    def control_call(self, call: str, outcome: str) -> None:
+        """A sidecar was called."""
+        self.control_calls.labels(call, outcome).inc()
 
     def decided(self, fleet: FleetView, decision: Decision) -> None:
         """Show a round; a number that is not known has no series rather than a zero."""
@@ -100,6 +113,7 @@ class Metrics:
             (self.current, decision.current),
             (self.serving, decision.serving),
             (self.starting, decision.starting),
+            (self.cordoned, len(decision.cordons)),
             (self.unknown, decision.unknown),
             (self.used, used),
             (self.capacity, capacity),

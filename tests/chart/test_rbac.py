@@ -15,6 +15,7 @@ SERVED = {
     (GROUP, PLURAL): (READ, "read the settings; read the status again before it is written"),
     (GROUP, f"{PLURAL}/status"): ({"patch"}, "say what was decided"),
     ("", "pods"): (FOLLOW | {"patch"}, "find the engines; write a deletion cost before shrinking"),
+    ("policy", "poddisruptionbudgets"): ({"list"}, "a cordon never takes the last disruption"),
     ("apps", "deployments"): ({"get"}, "see a rollout"),
     ("apps", "statefulsets"): ({"get"}, "see a rollout"),
     ("apps", "deployments/scale"): (SCALE, "scale, and find the pods' selector"),
@@ -92,6 +93,13 @@ def test_the_lease_is_one_object_in_the_own_namespace(objects):
     assert role["rules"] == [
         {**lease, "verbs": ["create"]},
         {**lease, "resourceNames": [LEASE], "verbs": ["get", "patch"]},
+        # proves to a sidecar who calls it; of this account alone
+        {
+            "apiGroups": [""],
+            "resources": ["serviceaccounts/token"],
+            "resourceNames": ["demo-cacheaware"],
+            "verbs": ["create"],
+        },
     ]
 
 

@@ -148,6 +148,7 @@ def test_the_operator_gets_its_settings(objects):
     assert env_of(objects, values) == {
         "CACHEAWARE_POD_NAME": {"fieldRef": {"fieldPath": "metadata.name"}},
         "CACHEAWARE_POD_NAMESPACE": {"fieldRef": {"fieldPath": "metadata.namespace"}},
+        "CACHEAWARE_SERVICE_ACCOUNT": {"fieldRef": {"fieldPath": "spec.serviceAccountName"}},
         "CACHEAWARE_NAMESPACES": "a,b",
         "CACHEAWARE_ROUND_SECONDS": "2.5",
         "CACHEAWARE_SCRAPE_CONCURRENCY": "7",

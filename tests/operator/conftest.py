@@ -128,6 +128,8 @@ async def world(api: FakeApi) -> AsyncIterator[World]:
         workloads = FakeWorkloads(api, fleet)
         settings = Settings(round_seconds=0.2, port=0, lease_namespace="ops", pod_name="op-0")
         found = World(api, fleet, workloads, settings)
+        account = {"metadata": {"namespace": "ops", "name": "op"}}
+        await api.put(("", "v1", "serviceaccounts"), account)
         for namespace in ("demo", "ops"):
             await api.put(("", "v1", "namespaces"), {"metadata": {"name": namespace}})
         keeper = asyncio.create_task(workloads.run())

@@ -22,6 +22,8 @@ KINDS = {
     ("", "v1", "namespaces"): ("Namespace", False, ()),
     ("", "v1", "pods"): ("Pod", True, ("status",)),
     ("", "v1", "secrets"): ("Secret", True, ()),
+    ("", "v1", "serviceaccounts"): ("ServiceAccount", True, ("token",)),
+    ("policy", "v1", "poddisruptionbudgets"): ("PodDisruptionBudget", True, ()),
     ("", "v1", "events"): ("Event", True, ()),
     ("apps", "v1", "deployments"): ("Deployment", True, ("status", "scale")),
     ("apps", "v1", "statefulsets"): ("StatefulSet", True, ("status", "scale")),
@@ -92,6 +94,8 @@ class FakeApi:
         self.bookmark_seconds = 0.5
         self.tokens: set[str] | None = None
         self.silent_watches = False
+        self.minted = 0
+        """Tokens made."""
         self.store: Callable[[Route, dict[str, Any]], dict[str, Any]] = lambda _, body: body
         self.url = ""
         self._runner: web.AppRunner | None = None
@@ -283,6 +287,10 @@ class FakeApi:
             return failure(404, "NotFound", f"{route.resource[2]} {route.name!r} not found")
         if route.subresource and route.subresource not in self.kinds[route.resource][2]:
             return failure(404, "NotFound", "no such subresource")
+        if route.subresource == "token":
+            audience = body["spec"]["audiences"][0]
+            self.minted += 1
+            return web.json_response({"status": {"token": f"token-{self.minted} {audience}"}})
         if request.method == "PATCH":
             return await self._patch(route, found, body, request)
         if request.method == "DELETE":

@@ -1,6 +1,7 @@
 """Fake pods on loopback addresses, and the controllers that make and remove them."""
 
 import asyncio
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Self
@@ -32,6 +33,14 @@ class FakePod:
     latency_s: float = 0.0
     asked: int = 0
     frozen_seq: bool = False
+    cordon_status: int = 200
+    """What a cordon is answered; 0 hangs."""
+    cordoned_by: str | None = None
+    cordoned_at: float = 0.0
+    arrives: bool = False
+    """Requests go on arriving although it is cordoned."""
+    calls: list[tuple[str, dict[str, Any], str]] = field(default_factory=list)
+    """Control calls: name, body, token."""
     extra: dict[str, Any] = field(default_factory=dict)
 
     def state(self) -> dict[str, Any]:
@@ -53,8 +62,39 @@ class FakePod:
                 "used_tokens": used,
                 "capacity_tokens": self.capacity,
             },
+            "drain": self.drain(),
             **self.extra,
         }
+
+    def drain(self) -> dict[str, Any]:
+        """The cordon, as the state tells it."""
+        if self.cordoned_by is None:
+            return {}
+        lasts = time.monotonic() - self.cordoned_at
+        return {
+            "cordoned_by": self.cordoned_by,
+            "cordoned_s": lasts,
+            "lease_s": 60.0,
+            "empty": not self.running and not self.waiting,
+            "arrival_age_s": 0.0 if self.arrives else None,
+        }
+
+    async def control(self, name: str, body: dict[str, Any], token: str) -> web.Response:
+        """A control call."""
+        self.calls.append((name, body, token))
+        if self.cordon_status == 0:
+            await asyncio.sleep(3600)
+        if self.cordon_status != 200:
+            return web.Response(status=self.cordon_status, text="not by you\n")
+        if name == "cordon" and self.cordoned_by is None:
+            self.phase, self.cordoned_by, self.cordoned_at = (
+                "cordoned",
+                body["by"],
+                time.monotonic(),
+            )
+        if name == "uncordon":
+            self.phase, self.cordoned_by = "serving", None
+        return web.json_response({"phase": self.phase, "lease_s": 60.0, "deadline_s": 10.0})
 
     def metrics(self) -> str:
         """The engine's page."""
@@ -82,6 +122,7 @@ class FakeFleet:
     async def __aenter__(self) -> Self:
         app = web.Application()
         app.router.add_get("/{tail:.*}", self._answer)
+        app.router.add_post("/{name}", self._control)
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
         await self._runner.setup()
         await web.TCPSite(self._runner, "0.0.0.0", 0).start()
@@ -97,6 +138,11 @@ class FakeFleet:
         ip = f"127.1.{self._count // 250}.{self._count % 250 + 1}"
         self.pods[ip] = pod or FakePod()
         return ip
+
+    async def _control(self, request: web.Request) -> web.Response:
+        pod = self.pods[request.transport.get_extra_info("sockname")[0]]
+        token = request.headers.get("Authorization", "")
+        return await pod.control(request.match_info["name"], await request.json(), token)
 
     async def _answer(  # noqa: C901, PLR0911 - a table of behaviours
         self, request: web.Request
@@ -189,6 +235,7 @@ class FakeWorkloads:
         for pod in sorted(pods, key=cost)[: max(0, len(pods) - wanted)]:
             self.removed.append(pod["metadata"]["name"])
             await self.api.delete(PODS, ns, pod["metadata"]["name"])
+        await self._ready(ns, pods)
         status = {
             "replicas": wanted,
             "updatedReplicas": wanted,
@@ -196,6 +243,16 @@ class FakeWorkloads:
         }
         if deployment.get("status") != status:
             await self.api.edit(DEPLOYMENTS, ns, name, {"status": status})
+
+    async def _ready(self, ns: str, pods: list[dict[str, Any]]) -> None:
+        """A pod that is cordoned is not Ready, one that serves is."""
+        for pod in pods:
+            fake = self.fleet.pods[pod["status"]["podIP"]]
+            (ready,) = pod["status"]["conditions"]
+            wanted = "False" if fake.cordoned_by or not self.ready else "True"
+            if ready["status"] != wanted and pod["metadata"]["name"] not in self.removed:
+                name, changed = pod["metadata"]["name"], {**ready, "status": wanted}
+                await self.api.edit(PODS, ns, name, {"status": {"conditions": [changed]}})
 
     async def pod(self, ns: str, name: str) -> str:
         """Create one pod."""
@@ -226,9 +283,11 @@ class FakeWorkloads:
         return pod_name
 
 
-def cost(pod: dict[str, Any]) -> tuple[int, str]:
+def cost(pod: dict[str, Any]) -> tuple[bool, int, str]:
+    """The order in which a ReplicaSet gives pods up: not Ready first, then by cost."""
     annotations = pod["metadata"].get("annotations") or {}
-    return int(annotations.get(names.DELETION_COST, 0)), pod["metadata"]["name"]
+    ready = pod["status"]["conditions"][0]["status"] == "True"
+    return ready, int(annotations.get(names.DELETION_COST, 0)), pod["metadata"]["name"]
 
 
 __all__ = ["FakeFleet", "FakePod", "FakeWorkloads"]

@@ -14,6 +14,9 @@ API server for each line of it. tests/chart holds the reason for each rule.
 - apiGroups: [""]
   resources: [pods]
   verbs: [list, watch, patch]
+- apiGroups: [policy]
+  resources: [poddisruptionbudgets]
+  verbs: [list]
 - apiGroups: [apps]
   resources: [deployments, statefulsets]
   verbs: [get]
@@ -55,6 +58,10 @@ API server for each line of it. tests/chart holds the reason for each rule.
   resources: [leases]
   resourceNames: [cacheaware-operator]
   verbs: [get, patch]
+- apiGroups: [""]
+  resources: [serviceaccounts/token]
+  resourceNames: [{{ include "cacheaware.serviceAccountName" . }}]
+  verbs: [create]
 {{- end -}}
 
 {{- define "cacheaware.subjects" -}}

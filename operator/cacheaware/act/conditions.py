@@ -13,6 +13,8 @@ from cacheaware_sidecar.phase import Phase
 TRUE = "True"
 FALSE = "False"
 UNKNOWN = "Unknown"
+TELLING = (Reasons.CORDON_UNAVAILABLE, Reasons.STICKY_CLIENTS)
+"""Limits that are reasons of their own, whatever else the decision does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +165,8 @@ def scaling_limited(found: Situation) -> Condition:
     limits = found.decision.limited_by if found.decision else ()
     if not limits:
         return Condition(kind, FALSE, Reasons.NOT_LIMITED, "")
-    reason = found.decision.reason if found.decision else ""
+    reason = next((one for one in TELLING if one in limits), "")
+    reason = reason or (found.decision.reason if found.decision else "")
     return Condition(kind, TRUE, reason, f"limited by {', '.join(limits)}")
 
 

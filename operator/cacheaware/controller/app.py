@@ -14,9 +14,12 @@ from typing import Any
 
 import kopf
 
+from cacheaware.act.control import Control
+from cacheaware.act.cordons import Cordons
 from cacheaware.act.events import Events
 from cacheaware.act.lease import Lease
 from cacheaware.act.status import StatusWriter
+from cacheaware.act.tokens import Account, Tokens
 from cacheaware.controller.handlers import SCALED_OBJECT, handlers
 from cacheaware.controller.registry import Registry
 from cacheaware.controller.relist import EVERY_SECONDS, FIRST_SECONDS, Relist
@@ -26,6 +29,7 @@ from cacheaware.controller.rounds import Rounds
 from cacheaware.controller.schema import outdated_fields
 from cacheaware.controller.server import Health, Server
 from cacheaware.kube import Kube, KubeError, Load, load_credentials
+from cacheaware.observe.budgets import Budgets
 from cacheaware.observe.observer import Observer
 from cacheaware.observe.podcache import PodCache
 from cacheaware.observe.poll import Poller
@@ -52,6 +56,7 @@ class Operator:
     registry: Registry
     pods: PodCache
     poller: Poller
+    control: Control
     lease: Lease
     metrics: Metrics
     round: Round
@@ -77,6 +82,8 @@ def assemble(settings: Settings, load: Load = load_credentials) -> Operator:
     poller = Poller(concurrency=settings.scrape_concurrency, deadline_s=settings.scrape_seconds)
     lease = Lease(kube, settings.lease_namespace, f"{settings.pod_name}_{uuid.uuid4().hex[:8]}")
     kube.may_write = lease.held
+    tokens = Tokens(kube, account_of(settings))
+    control = Control(tokens, may_call=lease.held, count=metrics.control_call)
     seconds = settings.round_seconds
     round_ = Round(
         kube=kube,
@@ -86,6 +93,8 @@ def assemble(settings: Settings, load: Load = load_credentials) -> Operator:
         observer=Observer(
             poller, Secrets(kube), stale_s=settings.stale_seconds, budget_s=ROUND_BUDGET * seconds
         ),
+        budgets=Budgets(kube),
+        cordons=Cordons(control),
         lease=lease,
         reporter=Reporter(StatusWriter(kube), Events(kube, settings.pod_name), metrics),
         metrics=metrics,
@@ -101,6 +110,7 @@ def assemble(settings: Settings, load: Load = load_credentials) -> Operator:
         registry=registry,
         pods=pods,
         poller=poller,
+        control=control,
         lease=lease,
         metrics=metrics,
         round=round_,
@@ -110,6 +120,13 @@ def assemble(settings: Settings, load: Load = load_credentials) -> Operator:
         server=Server(health, metrics, settings.port),
         stop=asyncio.Event(),
     )
+
+
+def account_of(settings: Settings) -> Account | None:
+    """The operator's own ServiceAccount; None outside a cluster."""
+    if settings.pod_namespace is None or settings.service_account is None:
+        return None
+    return Account(settings.pod_namespace, settings.service_account)
 
 
 async def run(operator: Operator) -> int:
@@ -250,6 +267,7 @@ async def shut_down(
         async with asyncio.timeout(15):
             await asyncio.gather(*kopfs, return_exceptions=True)
     await operator.poller.close()
+    await operator.control.close()
     await operator.server.stop()
     await operator.kube.close()
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from cacheaware.act.conditions import FALSE, TRUE, Situation, conditions
+from cacheaware.act.cordons import Moved
 from cacheaware.act.events import NORMAL, WARNING, Events, Subject
 from cacheaware.act.status import StatusMemory, StatusWriter
 from cacheaware.act.verify import Shrink, outcome
@@ -23,6 +24,8 @@ NOTEWORTHY = {
     Reasons.FALLBACK: WARNING,
     Reasons.METRICS_UNKNOWN: WARNING,
     Reasons.DRAIN_UNAVAILABLE: NORMAL,
+    Reasons.STICKY_CLIENTS: WARNING,
+    Reasons.STARTS_FAILING: WARNING,
     Reasons.AT_MAXIMUM: WARNING,
     Reasons.PAUSED: NORMAL,
 }
@@ -98,6 +101,21 @@ class Reporter:
         log.info("%s/%s: %s", subject.namespace, subject.name, told)
         reason = Reasons.SCALED_UP if up else Reasons.SCALED_DOWN
         await self._events.send(subject, NORMAL, reason, told)
+
+    async def moved(self, subject: Subject, moved: Moved) -> None:
+        """Pods were taken out of the endpoints or came back into them."""
+        if moved.cordoned:
+            told = f"{', '.join(moved.cordoned)}: out of the endpoints, to go when empty"
+            log.info("%s/%s: cordoned %s", subject.namespace, subject.name, told)
+            await self._events.send(subject, NORMAL, Reasons.CORDONED, told)
+        for reason, kind, pods in (
+            (Reasons.UNCORDONED, NORMAL, moved.uncordoned),
+            (Reasons.CORDON_UNAVAILABLE, WARNING, moved.refused),
+        ):
+            if pods:
+                told = "; ".join(f"{name}: {why}" for name, why in pods)
+                log.info("%s/%s: %s: %s", subject.namespace, subject.name, reason, told)
+                await self._events.send(subject, kind, reason, told)
 
     async def compared(
         self, subject: Subject, shrink: Shrink, records: Sequence[PodRecord], now: float

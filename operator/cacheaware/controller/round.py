@@ -2,10 +2,11 @@
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from cacheaware.act.conditions import Fault, Situation
+from cacheaware.act.cordons import CordonMemory, Cordons
 from cacheaware.act.deletion_cost import mark_victims, marked_by, sweep
 from cacheaware.act.events import Subject, timestamp
 from cacheaware.act.lease import Lease
@@ -21,6 +22,7 @@ from cacheaware.decide.fleet import FleetView
 from cacheaware.decide.victims import BY_COST
 from cacheaware.kube import BACKING_OFF, Kube, KubeError
 from cacheaware.names import Reasons
+from cacheaware.observe.budgets import Budgets
 from cacheaware.observe.memory import PodMemory
 from cacheaware.observe.observer import Observer, Seen, fleet_view
 from cacheaware.observe.podcache import PodCache
@@ -42,6 +44,7 @@ class ScalerState:
     memory: Memory | None = None
     pods: dict[str, PodMemory] = field(default_factory=dict)
     shrink: Shrink | None = None
+    cordons: CordonMemory = field(default_factory=CordonMemory)
     write_fault: Fault | None = None
     again: bool = False
     """Something came between: the round is to be done anew at once."""
@@ -67,6 +70,8 @@ class Round:
     targets: Targets
     pods: PodCache
     observer: Observer
+    budgets: Budgets
+    cordons: Cordons
     lease: Lease
     reporter: Reporter
     metrics: Metrics
@@ -74,6 +79,7 @@ class Round:
     round_seconds: float
     missing_fields: tuple[str, ...] = ()
     clock: Callable[[], float] = time.monotonic
+    wall: Callable[[], float] = time.time
 
     async def do(self, scaler: Scaler, state: ScalerState) -> None:
         """One round of one scaler; what goes wrong is reported, not raised.
@@ -134,12 +140,10 @@ class Round:
             seen=seen,
             conflict=other if scales else None,
         )
-        policy = replace(scaler.policy, round_seconds=self.round_seconds)
-        now = self.clock()
-        memory = state.memory or Memory.start(target.spec_replicas, now)
-        decision, state.memory = decide(fleet, policy, memory, now)
+        fleet, decision = await self._decided(scaler, state, fleet, records)
         self._measure(fleet, decision, seen)
         await self._tidy(scaler, state, records, decision, other)
+        await self._move(scaler, state, records, decision)
         if scales and decision.changes:
             await self._scale(scaler, state, sight, decision)
         else:
@@ -151,6 +155,43 @@ class Round:
             conflict=other,
             write_fault=state.write_fault,
         )
+
+    async def _decided(
+        self,
+        scaler: Scaler,
+        state: ScalerState,
+        fleet: FleetView,
+        records: Sequence[PodRecord],
+    ) -> tuple[FleetView, Decision]:
+        """Decide; where that would cordon a pod, once more with the disruption budgets known."""
+        policy = replace(scaler.policy, round_seconds=self.round_seconds)
+        now = self.clock()
+        state.cordons.keep({record.uid for record in records})
+        fleet = with_obstacles(fleet, state.cordons.obstacles(now))
+        memory = state.memory or Memory.start(fleet.spec_replicas, now)
+        decision, state.memory = decide(fleet, policy, memory, now)
+        if chosen := [one.uid for one in decision.cordons if one.uid not in memory.cordons]:
+            guards = await self.budgets.guards(scaler.namespace, chosen, records)
+            if guards:
+                fleet = with_guards(fleet, guards)
+                decision, state.memory = decide(fleet, policy, memory, now)
+        return fleet, decision
+
+    async def _move(
+        self,
+        scaler: Scaler,
+        state: ScalerState,
+        records: Sequence[PodRecord],
+        decision: Decision,
+    ) -> None:
+        """Pods out of the endpoints and back into them, and what pods that go must know."""
+        acts = scaler.policy.mode == "Scale" and self._still_wanted(scaler)
+        wanted = decision if acts else replace(decision, cordons=())
+        by_uid = {record.uid: record for record in records}
+        moved = await self.cordons.carry_out(wanted, by_uid, scaler.uid, state.cordons)
+        await self.reporter.moved(subject_of(scaler), moved)
+        if acts:
+            await self.cordons.tell_deadlines(records, self.wall(), state.cordons)
 
     def _measure(self, fleet: FleetView, decision: Decision, seen: Seen) -> None:
         self.metrics.decided(fleet, decision)
@@ -200,7 +241,7 @@ class Round:
         by_uid = {record.uid: record for record in records}
         victims = [by_uid[one.uid] for one in decision.victims]
         shrinks = decision.desired < decision.current
-        if not self._still_wanted(scaler):
+        if not self._still_wanted(scaler) or self._ready_again(scaler, target, decision):
             state.again = True
             return
         try:
@@ -214,10 +255,29 @@ class Round:
         state.write_fault = None
         state.status.last_scale_time = timestamp()
         if state.memory is not None:
-            state.memory = state.memory.scaled(decision.current, decision.desired, now)
+            gone = frozenset(record.uid for record in victims)
+            state.memory = state.memory.scaled(decision.current, decision.desired, now, gone)
         if shrinks:
             state.shrink = shrink_of(records, [record.uid for record in victims], now)
         await self.reporter.scaled(subject_of(scaler), decision)
+
+    def _ready_again(self, scaler: Scaler, target: Target, decision: Decision) -> bool:
+        """Whether a pod that was to be out of the endpoints is in them by the newest word."""
+        out = {one.uid for one in decision.victims if one.cordoned}
+        newest = self.pods.select(scaler.namespace, target.selector)
+        return any(record.ready for record in newest if record.uid in out)
+
+
+def with_obstacles(fleet: FleetView, obstacles: Mapping[str, str]) -> FleetView:
+    """The fleet with the pods named that could not be cordoned a moment ago."""
+    pods = tuple(replace(pod, no_cordon=obstacles.get(pod.uid)) for pod in fleet.pods)
+    return replace(fleet, pods=pods) if obstacles else fleet
+
+
+def with_guards(fleet: FleetView, guards: Mapping[str, str]) -> FleetView:
+    """The fleet with the pods named that a disruption budget keeps in the endpoints."""
+    pods = tuple(replace(pod, guarded_by=guards.get(pod.uid)) for pod in fleet.pods)
+    return replace(fleet, pods=pods)
 
 
 def not_written(scaler: Scaler, state: ScalerState, decision: Decision, error: KubeError) -> None:

@@ -26,6 +26,8 @@ class Victim:
     pod: str
     uid: str
     reason: str
+    cordoned: bool = False
+    """It goes because it is cordoned and empty."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -214,7 +214,7 @@ def obstacle(pod: Pod, fleet: Fleet, memory: Memory) -> str | None:
     if fleet.asked.kind not in BY_COST | BY_ORDINAL:
         return f"a {fleet.asked.kind} can't be told which pod to take"
     if view.guarded_by is not None:
-        return f"{view.guarded_by} allows no more than one disruption"
+        return view.guarded_by
     return view.no_cordon or memory.barred(view.uid)
 
 
@@ -270,9 +270,8 @@ def keeping(pod: Pod) -> Victim:
 def emptied(pod: Pod) -> Victim:
     """A pod that can go."""
     view = pod.view
-    return Victim(
-        pod=view.name, uid=view.uid, reason=f"cordoned {view.cordoned_s:,.0f} s ago and empty"
-    )
+    reason = f"cordoned {view.cordoned_s:,.0f} s ago and empty"
+    return Victim(pod=view.name, uid=view.uid, reason=reason, cordoned=True)
 
 
 def worth(pod: Pod) -> str:

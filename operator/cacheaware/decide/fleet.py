@@ -76,7 +76,7 @@ class PodView:
     disrupted: bool = False
     """Kubernetes takes it away: an eviction, a drain of its node, a preemption."""
     guarded_by: str | None = None
-    """The PodDisruptionBudget that it would take the last disruption from."""
+    """The PodDisruptionBudget that keeps it from being cordoned, in a few words."""
     cordoned_by: str | None = None
     """The uid of the scaler that holds its cordon."""
     cordoned_s: float = 0.0

@@ -1,10 +1,11 @@
 """One look at a pod, whichever way it was taken."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from cacheaware.decide.fleet import PodLoad, Unknown
 from cacheaware_sidecar.engines.sample import EngineSample, Histogram
 from cacheaware_sidecar.phase import Phase
+from cacheaware_sidecar.state import DrainState, StartState
 
 SIDECAR = "Sidecar"
 DIRECT = "Direct"
@@ -33,3 +34,7 @@ class Look:
     """Direct only: what the next look's rates are measured against."""
     ttft: Histogram | None = None
     """Cumulative since the engine's start."""
+    drain: DrainState = field(default_factory=DrainState)
+    """Of its cordon or final drain, as its sidecar tells."""
+    start: StartState = field(default_factory=StartState)
+    """How long it took to come, as its sidecar tells."""

@@ -1,6 +1,6 @@
 """What is remembered of a pod from round to round, and how a look changes it: pure functions."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from cacheaware.decide.fleet import PodLoad, PodView, Unknown
 from cacheaware.observe.latency import quantile
@@ -8,6 +8,7 @@ from cacheaware.observe.look import Look
 from cacheaware.pods import PodRecord
 from cacheaware_sidecar.engines.sample import EngineSample, Histogram
 from cacheaware_sidecar.phase import Phase
+from cacheaware_sidecar.state import DrainState, StartState
 
 WINDOW_SECONDS = 30.0
 """Rates and latencies are measured over one to two of these."""
@@ -33,6 +34,11 @@ class PodMemory:
     """It has been Ready, or its sidecar said so, since its containers last restarted."""
     phase: Phase | None = None
     """The last phase that its sidecar told."""
+    sidecar: bool = False
+    """It was last seen through its sidecar."""
+    drain: DrainState = field(default_factory=DrainState)
+    """What its sidecar last told of its cordon or final drain."""
+    start: StartState = field(default_factory=StartState)
     seq: int | None = None
     seq_at: float = 0.0
     seq_age_s: float = 0.0
@@ -58,21 +64,30 @@ def remember(memory: PodMemory, record: PodRecord, look: Look | None) -> PodMemo
     """Take in a round's look; None where the pod could not be asked."""
     memory = _life(memory, record, look)
     if look is None:
-        return replace(memory, idle_rounds=0)
+        return _unasked(memory)
     if look.load is None:
         return _silent(memory, look)
     return _heard(memory, look, look.load)
 
 
+def _unasked(memory: PodMemory) -> PodMemory:
+    drain = replace(memory.drain, empty=None)
+    return replace(memory, idle_rounds=0, drain=drain)
+
+
 def _life(memory: PodMemory, record: PodRecord, look: Look | None) -> PodMemory:
     if record.restarts > memory.restarts:
         memory = PodMemory(restarts=record.restarts)
-    phase = look.phase if look is not None and look.phase is not None else memory.phase
-    return replace(memory, phase=phase, served=memory.served or record.ready)
+    memory = replace(memory, served=memory.served or record.ready)
+    if look is None or look.phase is None:
+        return memory
+    start = look.start if look.start.warming_s is not None else memory.start
+    return replace(memory, phase=look.phase, sidecar=True, drain=look.drain, start=start)
 
 
 def _silent(memory: PodMemory, look: Look) -> PodMemory:
     kept = memory.load if look.unknown is Unknown.TIMED_OUT else None
+    memory = memory if look.phase is not None else _unasked(memory)
     return replace(memory, unknown=look.unknown, detail=look.detail, load=kept, idle_rounds=0)
 
 
@@ -127,6 +142,7 @@ def pod_view(
     unknown = Unknown.STALE if stale else memory.unknown
     phase = phase_of(record, memory)
     serving = record.ready_since is not None and phase is Phase.SERVING
+    drain, cordoned = memory.drain, phase is Phase.CORDONED
     return PodView(
         name=record.name,
         uid=record.uid,
@@ -141,8 +157,15 @@ def pod_view(
         stale_load=memory.load if unknown is Unknown.TIMED_OUT else None,
         stale_age_s=max(0.0, now - memory.seen_at) if unknown is Unknown.TIMED_OUT else 0.0,
         idle_rounds=0 if unknown else memory.idle_rounds,
+        sidecar=memory.sidecar,
         final_drain=record.final_drain,
         stuck=record.stuck,
+        pending=record.pending,
+        disrupted=record.disrupted,
+        cordoned_by=drain.cordoned_by if cordoned else None,
+        cordoned_s=(drain.cordoned_s or 0.0) if cordoned else 0.0,
+        empty=cordoned and drain.empty is True,
+        arrival_age_s=drain.arrival_age_s if cordoned else None,
     )
 
 

@@ -1,8 +1,9 @@
 """A pod seen through its sidecar: `GET /v1/state`."""
 
 import json
+from dataclasses import replace
 
-from cacheaware.decide.fleet import Unknown
+from cacheaware.decide.fleet import PodLoad, Unknown
 from cacheaware.observe.load import pod_load
 from cacheaware.observe.look import SIDECAR, Look
 from cacheaware.observe.poll import Answer
@@ -36,14 +37,22 @@ def _seen(answer: Answer, state: PodState, phase: Phase) -> Look:
     return Look(
         at=answer.at,
         way=SIDECAR,
-        load=pod_load(state.running, state.waiting, state.kv, state.rates) if known else None,
+        load=loaded(state) if known else None,
         unknown=None if known else reason_of(state),
         detail="" if known else "; ".join(state.problems),
         phase=phase,
         sample_age_s=state.sample_age_s or 0.0,
         seq=state.sample_seq,
         ttft=state.latency.ttft_s,
+        drain=state.drain,
+        start=state.start,
     )
+
+
+def loaded(state: PodState) -> PodLoad:
+    """The load, with what only a sidecar tells."""
+    load = pod_load(state.running, state.waiting, state.kv, state.rates)
+    return replace(load, adapters=state.adapters)
 
 
 def reason_of(state: PodState) -> Unknown:

@@ -79,7 +79,7 @@ async def a_full_life(world, **settings):
     for pod in world.workloads.fakes_of("demo", "chat"):
         pod.usage, pod.waiting = 0.99, 20
     await world.scaler(**FAST)
-    await world.start(**settings)
+    await world.start(pod_namespace="ops", service_account="op", **settings)
     await world.until(lambda: world.replicas() > 1)
     for pod in world.fleet.pods.values():
         pod.usage, pod.waiting, pod.running = 0.0, 0, 0

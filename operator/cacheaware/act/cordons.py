@@ -1,0 +1,123 @@
+"""Carrying out what a decision says of cordons, and remembering which pods refuse them."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from cacheaware.act.control import Control, Outcome
+from cacheaware.decide.decision import Decision, Victim
+from cacheaware.pods import PodRecord
+
+RENEW_SECONDS = 20.0
+"""A third of the lease: two renewals may fail before a pod comes back by itself."""
+REFUSED_SECONDS = 60.0
+"""So long a pod that could not be cordoned is not asked again."""
+
+
+@dataclass(slots=True)
+class CordonMemory:
+    """What is known of the control calls to a scaler's pods, by uid."""
+
+    renewed: dict[str, float] = field(default_factory=dict)
+    """When a pod's cordon was accepted last."""
+    refused: dict[str, tuple[float, str]] = field(default_factory=dict)
+    """Until when a pod is not asked again, and why."""
+    told: set[str] = field(default_factory=set)
+    """Terminating pods that know their deadline."""
+
+    def obstacles(self, now: float) -> dict[str, str]:
+        """Why pods can't be cordoned now."""
+        self.refused = {uid: one for uid, one in self.refused.items() if one[0] > now}
+        return {uid: why for uid, (_, why) in self.refused.items()}
+
+    def keep(self, uids: set[str]) -> None:
+        """Forget the pods that are gone."""
+        self.renewed = {uid: at for uid, at in self.renewed.items() if uid in uids}
+        self.told &= uids
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """What became of the cordons of a round; pods by name."""
+
+    cordoned: tuple[str, ...] = ()
+    uncordoned: tuple[tuple[str, str], ...] = ()
+    """With the reason."""
+    refused: tuple[tuple[str, str], ...] = ()
+    """With the reason."""
+
+
+class Cordons:
+    """Cordons and uncordons pods as decided, all at once."""
+
+    def __init__(self, control: Control, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._control = control
+        self._clock = clock
+
+    async def carry_out(
+        self, decision: Decision, records: Mapping[str, PodRecord], by: str, memory: CordonMemory
+    ) -> Moved:
+        """Uncordons first: load that has returned waits for them."""
+        back = await self._each(decision.uncordons, records, self._control.uncordon, by)
+        for victim, _ in back:
+            memory.renewed.pop(victim.uid, None)
+        out = await self._each(self._due(decision, memory), records, self._control.cordon, by)
+        fresh = [one for one, outcome in out if outcome.accepted and one.uid not in memory.renewed]
+        for victim, outcome in out:
+            self._note(victim, outcome, memory)
+        return Moved(
+            cordoned=tuple(one.pod for one in fresh),
+            uncordoned=tuple((one.pod, one.reason) for one, outcome in back if outcome.accepted),
+            refused=tuple((one.pod, outcome.why) for one, outcome in out if not outcome.accepted),
+        )
+
+    async def tell_deadlines(
+        self, records: Iterable[PodRecord], wall: float, memory: CordonMemory
+    ) -> None:
+        """Tell pods that are being deleted how long they really have: once each, till it is heard.
+
+        Args:
+            records: the target's pods.
+            wall: seconds since the epoch.
+            memory: which of them know.
+        """
+        due = [
+            (one, one.deleted_at - wall)
+            for one in records
+            if one.deleted_at is not None
+            and one.sidecar_port is not None
+            and one.ip
+            and one.uid not in memory.told
+        ]
+        outcomes = await asyncio.gather(*(self._control.deadline(one, left) for one, left in due))
+        memory.told |= {
+            one.uid for (one, _), outcome in zip(due, outcomes, strict=True) if outcome.accepted
+        }
+
+    def _due(self, decision: Decision, memory: CordonMemory) -> list[Victim]:
+        now, never = self._clock(), float("-inf")
+        return [
+            one
+            for one in decision.cordons
+            if now - memory.renewed.get(one.uid, never) >= RENEW_SECONDS
+        ]
+
+    async def _each(
+        self,
+        victims: Iterable[Victim],
+        records: Mapping[str, PodRecord],
+        call: Callable[[PodRecord, str], Awaitable[Outcome]],
+        by: str,
+    ) -> list[tuple[Victim, Outcome]]:
+        there = [one for one in victims if one.uid in records]
+        outcomes = await asyncio.gather(*(call(records[one.uid], by) for one in there))
+        return list(zip(there, outcomes, strict=True))
+
+    def _note(self, victim: Victim, outcome: Outcome, memory: CordonMemory) -> None:
+        now = self._clock()
+        if outcome.accepted:
+            memory.renewed[victim.uid] = now
+            memory.refused.pop(victim.uid, None)
+        else:
+            memory.refused[victim.uid] = (now + REFUSED_SECONDS, outcome.why)
