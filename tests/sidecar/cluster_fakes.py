@@ -82,9 +82,9 @@ def bearer(token: str) -> dict[str, str]:
 
 
 @cache
-def server_certificate() -> tuple[bytes, bytes]:
+def server_certificate(which: str = "server") -> tuple[bytes, bytes]:
     """The API server's own, good for 127.0.0.1, and its key: its own authority."""
-    key = private_key("ES256", "server")
+    key = private_key("ES256", which)
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "kube-apiserver")])
     day = dt.timedelta(days=1)
     now = dt.datetime.now(dt.UTC)
@@ -119,6 +119,8 @@ class FakeApi:
         self.location: str | None = None
         self.hang = threading.Event()
         self.hang.set()
+        self.seen = threading.Event()
+        """A request has come."""
         self.asked: list[tuple[str, dict[str, str]]] = []
         api = self
 
@@ -155,6 +157,7 @@ class FakeApi:
     def answer(self, request: BaseHTTPRequestHandler) -> None:
         headers = {name.lower(): value for name, value in request.headers.items()}
         self.asked.append((request.path, headers))
+        self.seen.set()
         self.hang.wait(30)
         body = json.dumps({"keys": self.keys}).encode() if self.body is None else self.body
         request.send_response(self.status)

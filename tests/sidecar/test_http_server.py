@@ -61,6 +61,8 @@ async def serve():
             raise RuntimeError
         if request.path == "/large":
             return Response(200, b"x" * 50_000_000)
+        if request.path == "/told":
+            return Response.text(200, repr((request.authorization, request.body)))
         return Response.text(200, f"{request.method} {request.path}")
 
     async def start(limits=QUICK):
@@ -158,6 +160,101 @@ async def test_a_small_body_is_read_and_dropped(serve):
         peer.send(b"POST /a HTTP/1.1\r\nhost: x\r\ncontent-length: 5\r\n\r\nhello")
         assert (await peer.status(), peer.body) == (200, b"POST /a\n")
         assert await peer.ask() == 200
+
+
+POST = b"POST /told HTTP/1.1\r\nhost: x\r\n"
+
+
+@pytest.mark.parametrize(
+    ("data", "told"),
+    [
+        (POST + b"content-length: 3\r\n\r\nabc", "((), b'abc')"),
+        (POST + b"content-length: 0\r\n\r\n", "((), b'')"),
+        (POST + b"\r\n", "((), b'')"),
+        (
+            POST + b"transfer-encoding: chunked\r\n\r\n1\r\na\r\n2;x=y\r\nbc\r\n0\r\nt: 1\r\n\r\n",
+            "((), b'abc')",
+        ),
+        (POST + b"content-length: 2\r\n\r\n\xff\x00", "((), b'\\xff\\x00')"),
+        (POST + b"AUTHORIZATION:  Bearer x \r\n\r\n", "(('Bearer x',), b'')"),
+        (POST + b"authorization: a\r\nauthorization: b\r\n\r\n", "(('a', 'b'), b'')"),
+        (POST + b"authorization: \xe4\r\n\r\n", "(('\u00e4',), b'')"),
+        (POST.replace(b"POST", b"GET") + b"content-length: 3\r\n\r\nabc", "((), b'')"),
+        (POST + b"content-length: 3\r\ncontent-length: 3\r\n\r\nabc", "((), b'abc')"),
+    ],
+    ids=[
+        "a body",
+        "an empty one",
+        "none",
+        "chunks",
+        "no text",
+        "a token",
+        "two tokens",
+        "no ascii",
+        "a body that nobody needs",
+        "the same length twice",
+    ],
+)
+async def test_a_route_gets_the_authorization_and_the_body_of_a_post(serve, data, told):
+    async with Peer(await serve()) as peer:
+        peer.send(data)
+        assert await peer.status() == 200
+        assert peer.body.decode() == told + "\n"
+        assert await peer.ask() == 200  # what came after the body is the next request
+
+
+@pytest.mark.parametrize(
+    ("data", "status"),
+    [
+        (POST + b"content-length: 3\r\ncontent-length: 4\r\n\r\nabcd", 400),
+        (POST + b"content-length: -1\r\n\r\n", 400),
+        (POST + b"content-length: 99999999999999999999999\r\n\r\n", 400),
+        (POST + b"content-length: 3, 3\r\n\r\nabc", None),
+        (POST + b"transfer-encoding: gzip, chunked\r\n\r\n", 501),
+        (POST + b"transfer-encoding: chunked\r\n\r\nzz\r\n", 400),
+        (POST + b"transfer-encoding: chunked\r\n\r\n-1\r\n", 400),
+        (POST + b"transfer-encoding: chunked\r\n\r\n" + b"a\r\n0123456789\r\n" * 11, 413),
+        (POST + b"transfer-encoding: chunked\r\n\r\nffffffff\r\n" + b"x" * 200, 413),
+        (POST + b"transfer-encoding: chunked\r\n\r\n1;" + b"x" * 20_000, 431),
+        (POST + b"content-length: 101\r\n\r\n" + b"x" * 101, 413),
+        (POST + b"authorization: " + b"x" * 60_000 + b"\r\n\r\n", 431),
+        (POST + b"authorization: a\r\n b\r\n\r\n", None),
+        (POST + b"authorization: a\x00b\r\n\r\n", 400),
+    ],
+    ids=[
+        "two lengths",
+        "a negative length",
+        "an endless length",
+        "a list of lengths",
+        "another encoding",
+        "a bad chunk",
+        "a negative chunk",
+        "many chunks",
+        "a huge chunk",
+        "an endless chunk head",
+        "a byte too many",
+        "a huge token",
+        "a folded token",
+        "a nul in a token",
+    ],
+)
+async def test_a_body_that_is_none_is_answered_and_never_a_fault(serve, data, status, caplog):
+    async with Peer(await serve()) as peer:
+        peer.send(data)
+        answer = await peer.status()
+        assert answer == status if status else answer in {200, 400}
+    assert "our own fault" not in caplog.text
+
+
+@pytest.mark.parametrize("head", [b"content-length: 50", b"transfer-encoding: chunked"])
+async def test_a_body_that_drips_does_not_hold_a_connection(serve, head):
+    async with Peer(await serve()) as peer:
+        peer.send(POST + head + b"\r\n\r\n")
+        for _ in range(8):
+            peer.send(b"1\r\nx\r\n")
+            await asyncio.sleep(0.05)
+        assert await peer.status() == 408
+        assert await peer.is_closed()
 
 
 async def test_idle_connections_are_closed_without_a_word(serve):
