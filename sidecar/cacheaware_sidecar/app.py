@@ -131,8 +131,13 @@ class App:
 
     async def _drain_wait(self) -> Response:
         """The hook of engines without Python: its deadline counts from its arrival."""
-        deadline = time.monotonic() + self._settings.drain_seconds
-        async for progress in self._wait_for_drain(lambda: deadline):
+        own = time.monotonic() + self._settings.drain_seconds
+
+        def deadline() -> float:
+            final = self.pod.state.drain
+            return own if final is None or final.limit is None else min(own, final.limit)
+
+        async for progress in self._wait_for_drain(deadline):
             last = progress
         return Response.text(200, f"{last.state}: {last.text}")
 

@@ -60,6 +60,8 @@ class Drain:
     """The phase that the drain ended."""
     cut: bool = False
     """The deadline came before the pod was empty."""
+    limit: float | None = None
+    """The operator's word on how long any hook may wait; None where it said nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +157,11 @@ class Emptied:
 
 
 @dataclass(frozen=True, slots=True)
+class Hung:
+    """The engine has answered nothing for so long that nothing is lost with it."""
+
+
+@dataclass(frozen=True, slots=True)
 class Tick:
     """Time passed."""
 
@@ -180,7 +187,7 @@ class Uncordoned:
 
 @dataclass(frozen=True, slots=True)
 class DeadlineSet:
-    """The final drain has only these seconds left."""
+    """The operator says that the final drain has these seconds left; only less is taken."""
 
     seconds: float
 
@@ -194,6 +201,7 @@ Event = (
     | WarmupEnded
     | DrainBegun
     | Emptied
+    | Hung
     | Tick
     | Cordoned
     | Uncordoned
@@ -318,6 +326,12 @@ def _(event: Emptied, state: Lifecycle, now: float) -> Lifecycle:
 
 
 @_after.register
+def _(event: Hung, state: Lifecycle, now: float) -> Lifecycle:
+    del event
+    return _enter(state, Phase.DRAINED, now) if state.phase is Phase.DRAINING else state
+
+
+@_after.register
 def _(event: Tick, state: Lifecycle, now: float) -> Lifecycle:
     del event
     if state.cordon and now >= state.cordon.until:
@@ -381,6 +395,9 @@ def _with(tokens: tuple[UsedToken, ...], token: UsedToken | None) -> tuple[UsedT
 @_after.register
 def _(event: DeadlineSet, state: Lifecycle, now: float) -> Lifecycle:
     drain = state.drain
-    if not drain or now + event.seconds >= drain.deadline:
+    if not drain:
         return state
-    return replace(state, drain=replace(drain, deadline=now + event.seconds))
+    told = now + event.seconds
+    limit = told if drain.limit is None else min(told, drain.limit)
+    drain = replace(drain, deadline=min(told, drain.deadline), limit=limit)
+    return replace(state, drain=drain)

@@ -147,6 +147,7 @@ def _parse_drain(raw: dict[str, Any]) -> Drain:
         outlived=float(raw["outlived"]),
         before=Phase(raw["before"]),
         cut=raw["cut"] is True,
+        limit=None if raw.get("limit") is None else float(raw["limit"]),
     )
 
 

@@ -15,9 +15,10 @@ import pytest
 
 from cacheaware_sidecar import __main__ as program
 from cacheaware_sidecar import app as app_module
-from cacheaware_sidecar import wait
+from cacheaware_sidecar import store, wait
 from cacheaware_sidecar.app import STUCK_S, App
 from cacheaware_sidecar.http_server import Request
+from cacheaware_sidecar.lifecycle import Lifecycle, UsedToken
 from cacheaware_sidecar.settings import Settings
 from cacheaware_sidecar.version import version
 
@@ -89,6 +90,16 @@ async def test_a_hook_over_the_socket_and_one_over_http_wait_for_the_same_drain(
         await until(lambda: client.get("/readyz"))
 
 
+async def test_a_hook_over_http_waits_no_longer_than_the_operator_says(engine, settings):
+    engine.running = 2
+    async with running(settings) as (app, client):
+        await until(lambda: client.get("/readyz"))
+        app.pod.begin_drain(time.monotonic())
+
+        assert app.pod.shorten_drain(5.5, time.monotonic()) <= 0.5
+        assert (await client.get("/drain/wait", timeout=1.5)).text.startswith("deadline")
+
+
 async def test_a_hook_is_let_go_when_a_new_engine_takes_the_place(engine, settings):
     engine.running = 2
     async with running(settings) as (_, client):
@@ -123,6 +134,14 @@ async def test_each_request_has_a_defined_answer(settings, method, path, status)
 
     assert (await app.respond(Request(method, path))).status == status
     assert app.pod.phase == "loading"
+
+
+async def test_spent_tokens_outlive_a_state_that_is_not_trusted(settings, tmp_path):
+    spent = (UsedToken("a", 4e9),)
+    store.save(tmp_path, Lifecycle(since=1.0, spent=spent), "another boot")
+    app = App(settings)
+
+    assert (app.pod.phase, app.pod.state.spent) == ("loading", spent)
 
 
 async def test_a_loop_that_is_stuck_is_named(settings):

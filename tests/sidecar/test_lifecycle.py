@@ -312,8 +312,11 @@ def test_a_drain_overrides_a_cordon_whose_lease_runs_on():
 def test_a_drain_can_only_be_made_shorter():
     draining = after(DRAIN, state=SERVING, now=99)
 
-    assert advance(draining, DeadlineSet(10), 101).drain.deadline == 111
-    assert advance(draining, DeadlineSet(25), 101) == draining
+    shorter = advance(draining, DeadlineSet(10), 101)
+    assert (shorter.drain.deadline, shorter.drain.limit) == (111, 111)
+    longer = advance(shorter, DeadlineSet(25), 101)
+    assert (longer.drain.deadline, longer.drain.limit) == (111, 111)
+    assert advance(draining, DeadlineSet(99), 101).drain.deadline == draining.drain.deadline
     assert advance(SERVING, DeadlineSet(10), 101) == SERVING
     cut = advance(advance(draining, DeadlineSet(-3), 101), Tick(), 101)
     assert cut.drain.cut

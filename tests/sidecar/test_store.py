@@ -6,6 +6,7 @@ import pytest
 from cacheaware_sidecar import store
 from cacheaware_sidecar.lifecycle import (
     Cordoned,
+    DeadlineSet,
     DrainBegun,
     Healthy,
     Lifecycle,
@@ -59,6 +60,14 @@ def test_a_cordon_and_its_tokens_survive_the_sidecar(tmp_path, phase):
     store.save(tmp_path, cordoned(phase), BOOT)
 
     assert store.restore(tmp_path, BOOT, 50.0) == cordoned(phase)
+
+
+def test_a_deadline_that_the_operator_told_survives_the_sidecar(tmp_path):
+    state = advance(state_in(Phase.DRAINING), DeadlineSet(4), 10.0)
+    store.save(tmp_path, state, BOOT)
+
+    assert store.restore(tmp_path, BOOT, 50.0) == state
+    assert state.drain.limit == 14.0
 
 
 def test_a_lease_that_ran_out_meanwhile_ends_at_once(tmp_path):
