@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -194,6 +194,7 @@ class Sidecar:
         engine: FakeEngine,
         folder: Path,
         program: Sequence[str] = ("-m", "cacheaware_sidecar"),
+        environ: Mapping[str, str] | None = None,
         **settings: object,
     ) -> None:
         self.folder = folder
@@ -209,6 +210,7 @@ class Sidecar:
         }
         self.environment = {
             "PATH": os.environ["PATH"],
+            **(environ or {}),
             **{f"CACHEAWARE_{name.upper()}": str(value) for name, value in given.items()},
         }
         self.said, self.log = folder / "said", folder / "log"
@@ -228,6 +230,9 @@ class Sidecar:
 
     def get(self, path: str, timeout: float = 5.0) -> httpx.Response:
         return CLIENT.get(f"http://127.0.0.1:{self.port}{path}", timeout=timeout)
+
+    def post(self, path: str, body: Any, headers: dict[str, str]) -> httpx.Response:
+        return CLIENT.post(f"http://127.0.0.1:{self.port}{path}", json=body, headers=headers)
 
     @property
     def phase(self) -> str:

@@ -19,7 +19,10 @@ from cacheaware_sidecar.lifecycle import PROOF
 from cacheaware_sidecar.settings import load
 from cacheaware_sidecar.version import version
 
-FORBIDDEN = ("kopf", "kubernetes", "torch", "pydantic", "typer", "rich", "aiohttp", "click", "yaml")
+FORBIDDEN = (
+    *("kopf", "kubernetes", "torch", "pydantic", "typer", "rich", "aiohttp", "click", "yaml"),
+    *("jwt", "cryptography"),
+)
 QUICK_DRAIN = {"drain_floor_seconds": 0, "grace_seconds": 20}
 
 
