@@ -139,7 +139,7 @@ def _cordons(view: View) -> Iterator[Metric]:
         ended.add_metric([how], float(count))
     yield ended
     calls = CounterMetricFamily(
-        "cacheaware_control_calls", "Control calls answered.", labels=["call", "status"]
+        "cacheaware_control_answers", "Control calls answered.", labels=["call", "status"]
     )
     for (call, status), count in sorted(view.control_calls.items()):
         calls.add_metric([call, str(status)], float(count))

@@ -64,7 +64,7 @@ def test_a_cordon_survives_the_sidecar_and_its_token_is_spent_with_it(controlled
     assert "cordon that has ended" in refused.text
     assert it.is_ready
     page = it.get("/metrics").text
-    assert 'cacheaware_control_calls_total{call="cordon",status="401"} 1.0' in page
+    assert 'cacheaware_control_answers_total{call="cordon",status="401"} 1.0' in page
     assert token().split(".")[2] not in it.log.read_text()
 
 

@@ -119,8 +119,8 @@ def test_what_an_old_page_said_is_unknown_but_the_page_size_is_not():
         (("cacheaware_cordon_lease_seconds",), 45),
         (("cacheaware_cordons_total",), 3),
         (("cacheaware_cordons_ended_total", ("how", "expired")), 1),
-        (("cacheaware_control_calls_total", ("call", "cordon"), ("status", "200")), 4),
-        (("cacheaware_control_calls_total", ("call", "cordon"), ("status", "401")), 1),
+        (("cacheaware_control_answers_total", ("call", "cordon"), ("status", "200")), 4),
+        (("cacheaware_control_answers_total", ("call", "cordon"), ("status", "401")), 1),
         (("cacheaware_config_loaded",), 1),
         (("cacheaware_problems",), 1),
         (
