@@ -6,7 +6,10 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from tests.sidecar.cluster_fakes import ACCOUNT, FakeApi, bearer, mint, own_secrets
+from tests.sidecar.cluster_fakes import ACCOUNT, UID, FakeApi, bearer, mint, own_secrets
+
+from cacheaware.act.control import Control, Outcome
+from cacheaware.pods import PodRecord
 
 OP = "3c6f5c1e-0b1d-4f53-8a54-1b4f1c2c7d11"
 LEASE = {"by": OP, "seconds": 60}
@@ -66,6 +69,44 @@ def test_a_cordon_survives_the_sidecar_and_its_token_is_spent_with_it(controlled
     page = it.get("/metrics").text
     assert 'cacheaware_control_answers_total{call="cordon",status="401"} 1.0' in page
     assert token().split(".")[2] not in it.log.read_text()
+
+
+class Minted:
+    """The operator's tokens without an API: a new one each time the last was forgotten."""
+
+    def __init__(self):
+        self.count = 1
+
+    async def of(self, uid):
+        assert uid == UID
+        return token(str(self.count))
+
+    def forget(self, uid):
+        self.count += 1
+
+
+async def test_the_operators_own_calls_are_understood(controlled):
+    it = controlled()
+    known = {"namespace": "ns", "name": "pod", "uid": UID, "labels": {}}
+    record = PodRecord(**known, ip="127.0.0.1", sidecar_port=it.port)
+    tokens = Minted()
+    operator = Control(tokens)
+    taken = Outcome(accepted=True)
+
+    assert [await operator.cordon(record, OP) for _ in range(2)] == [taken] * 2
+    assert it.phase == "cordoned"
+    assert (await operator.cordon(record, "another")).why == (
+        f"its sidecar answers 409: the cordon is held by {OP}"
+    )
+    assert await operator.uncordon(record, OP) == taken
+    assert it.phase == "serving"
+    tokens.count = 1  # as an operator that has not heard of the cordon's end
+    assert await operator.cordon(record, OP) == taken
+    assert await operator.uncordon(record, OP) == taken
+    assert (await operator.deadline(record, 60)).why == (
+        "its sidecar answers 409: no final drain is under way: the pod is serving"
+    )
+    await operator.close()
 
 
 def test_a_lease_that_nobody_renews_ends_by_itself(controlled):
