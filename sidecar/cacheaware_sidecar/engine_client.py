@@ -59,15 +59,18 @@ class EngineClient:
         """Closes its connections."""
         await self._client.aclose()
 
-    async def page(self) -> bytes:
-        """The metrics page.
+    async def pages(self) -> list[bytes]:
+        """The metrics pages of all engines of the pod; without one of them there is none.
 
         Raises:
-            FetchError: there is none; its kind says why.
+            FetchError: one is missing; its kind says why.
         """
+        return list(await asyncio.gather(*map(self._page, self._settings.engine_urls)))
+
+    async def _page(self, url: str) -> bytes:
         return await fetch.fetch_page(
             self._client,
-            self._settings.engine_url + self._settings.metrics_path,
+            url + self._settings.metrics_path,
             timeout_s=self._settings.scrape_timeout_seconds,
             max_bytes=LARGEST_PAGE,
             headers=self._headers(),

@@ -10,6 +10,8 @@ WINDOW_S: Final = 60.0
 WINDOW_STEP_S: Final = 5.0
 """One sample of each 5 s is kept: a minute of them all would cost memory for nothing."""
 STALE_INTERVALS: Final = 3
+SILENT: Final = "timed_out"
+"""The kind of failure that says: the engine did not answer."""
 
 
 class Observed:
@@ -25,14 +27,16 @@ class Observed:
         """Looks that failed, by kind."""
         self.problem: str | None = None
         """Why the last look failed."""
+        self.silent_since: float | None = None
+        """Since when every look has gone without an answer."""
         self._window: deque[tuple[float, EngineSample]] = deque()
 
-    def good(self, sample: EngineSample, now: float) -> None:
-        """Takes a page that could be read."""
+    def good(self, sample: EngineSample, now: float, unsent: int | None = None) -> None:
+        """Takes a page that could be read, and what was left in the engine's connections."""
         self.sample, self.at = sample, now
         self.count += 1
-        self.problem = None
-        self.quiet = drain.observe(self.quiet, sample, now)
+        self.problem = self.silent_since = None
+        self.quiet = drain.observe(self.quiet, sample, now, unsent)
         if not self._window or now - self._window[-1][0] >= WINDOW_STEP_S:
             self._window.append((now, sample))
         while len(self._window) > 1 and self._window[1][0] <= now - WINDOW_S:
@@ -42,11 +46,14 @@ class Observed:
         """Takes a look that brought no page; the last sample stays, its age tells."""
         self.errors[kind] += 1
         self.problem = problem
+        silent = kind == SILENT
+        self.silent_since = drain.first(self.silent_since, now) if silent else None
         self.quiet = drain.observe(self.quiet, None, now)
 
     def forget_engine(self) -> None:
         """Another engine is there, or none: what the last one said is void."""
         self.sample = self.at = None
+        self.silent_since = None
         self.quiet = drain.Quiet()
         self.forget_window()
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from cacheaware_sidecar import drain, store
+from cacheaware_sidecar import closing, drain, store
 from cacheaware_sidecar.cordons import Cordons
 from cacheaware_sidecar.engines import EngineSample
 from cacheaware_sidecar.export import View
@@ -19,6 +19,7 @@ from cacheaware_sidecar.lifecycle import (
     DrainBegun,
     Emptied,
     Event,
+    Hung,
     Lifecycle,
     Refused,
     Scraped,
@@ -71,6 +72,7 @@ class Pod:
         self._restarted_at: float | None = None
         self._problem_log = ProblemLog()
         self._save()
+        closing.show(Path(settings.shared_dir), state.phase)
 
     @property
     def phase(self) -> Phase:
@@ -92,14 +94,14 @@ class Pod:
         if _lasting(self.state) != _lasting(before):
             self._save()
 
-    def scraped(self, sample: EngineSample, now: float) -> None:
-        """Takes a page; one without an engine's names is none."""
+    def scraped(self, sample: EngineSample, now: float, unsent: int | None = None) -> None:
+        """Takes a page, and what is left in the connections; one without known names is none."""
         if sample.engine is None:
             text = "; ".join(sample.problems) or "no engine's names are on the page"
             self.scrape_failed("unsupported", text, now)
             return
         self.apply(Scraped(sample.started_at), now)
-        self.observed.good(sample, now)
+        self.observed.good(sample, now, unsent)
         self.geometry.of(sample)
 
     def scrape_failed(self, kind: str, text: str, now: float) -> None:
@@ -123,10 +125,12 @@ class Pod:
 
     def tick(self, now: float) -> None:
         """Lets time pass: ends drains, says what is new."""
-        floor = self.settings.drain_floor_seconds
-        empty = drain.is_empty(self.state, self.observed.quiet, floor_s=floor, now=now)
-        if empty and self.phase is Phase.DRAINING:
-            self.apply(Emptied(), now)
+        if self.phase is Phase.DRAINING:
+            if self.is_empty(now):
+                self.apply(Emptied(), now)
+            elif drain.is_hung(self.observed.silent_since, now):
+                log.warning("the engine has answered nothing for %g s: it is hung", drain.HUNG_S)
+                self.apply(Hung(), now)
         self.pass_time(now)
         for line in self._problem_log.update(self.problems(now), now):
             log.warning("%s", line)
@@ -156,6 +160,12 @@ class Pod:
     def is_ready(self, now: float) -> bool:
         """Whether the pod may get requests."""
         return is_ready(self.state, now)
+
+    def is_empty(self, now: float) -> bool:
+        """Whether a cordon or a final drain has emptied the pod."""
+        floor, quiet = self.settings.drain_floor_seconds, self.observed.quiet
+        handover = self.settings.handover
+        return drain.is_empty(self.state, quiet, floor_s=floor, now=now, handover=handover)
 
     def status_line(self, now: float) -> str:
         """The phase and, where it is not serving, why: one line."""
@@ -213,6 +223,7 @@ class Pod:
             latency=Latency(ttft_s=sample.ttft, tpot_s=sample.tpot, e2e_s=sample.e2e),
             warmup=self._warmup_state(),
             drain=self._drain_state(now),
+            adapters=sample.adapters,
             problems=self.problems(now),
         )
 
@@ -246,6 +257,9 @@ class Pod:
     def _drain_state(self, now: float) -> DrainState:
         final, cordon = self.state.drain, self.state.cordon
         sample = self.observed.sample if final or cordon else None
+        began = final.began if final else cordon.began if cordon else None
+        quiet = self.observed.quiet
+        arrived = None if began is None else drain.arrival_age(quiet, began, now)
         return DrainState(
             deadline_s=max(0.0, round(final.deadline - now, 3)) if final else None,
             running=sample.running if sample else None,
@@ -253,6 +267,8 @@ class Pod:
             cordoned_by=cordon.by if cordon else None,
             cordoned_s=round(now - cordon.began, 3) if cordon else None,
             lease_s=max(0.0, round(cordon.until - now, 3)) if cordon else None,
+            empty=None if began is None else self.is_empty(now),
+            arrival_age_s=None if arrived is None else round(arrived, 3),
         )
 
     def _engine_lost(self, before: Lifecycle, now: float) -> None:
@@ -264,6 +280,7 @@ class Pod:
     def _phase_changed(self, before: Lifecycle, now: float) -> None:
         seconds = now - before.since
         log.info("phase %s, was %s for %.1f s", self.phase, before.phase, seconds)
+        closing.show(Path(self.settings.shared_dir), self.phase)
         if before.phase is Phase.DRAINING and self.phase is Phase.DRAINED:
             self.drain_s = seconds
             self.drain_cut = self.drain_cut or 0.0

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 from urllib.parse import urlsplit
 
+from cacheaware_sidecar.drain import Handover
 from cacheaware_sidecar.engines import ENGINES
 
 PREFIX = "CACHEAWARE_"
@@ -106,6 +107,20 @@ def absolute_path(longest: int = 1000) -> Kind:
     return Kind(parse, f"an absolute path of at most {longest} bytes")
 
 
+def ports() -> Kind:
+    """Ports, separated by commas."""
+
+    def parse(text: str) -> tuple[int, ...]:
+        found = tuple(
+            int(part) for part in re.split(r" *, *", text) if integer(1, 65535).parse(part)
+        )
+        if len(set(found)) < len(found) or len(found) > 64:
+            raise ValueError(text)
+        return found
+
+    return Kind(parse, "up to 64 different ports, separated by commas")
+
+
 def http_path() -> Kind:
     """Path, and query if any, of an HTTP request."""
 
@@ -166,6 +181,12 @@ class Settings:
         http_path(),
         "/metrics",
         "Path of the engine's metrics page (TensorRT-LLM: /prometheus/metrics).",
+    )
+    engine_ports: tuple[int, ...] = setting(
+        ports(),
+        (),
+        "More ports of the same host where engines of this pod listen (data parallelism with a"
+        " server for each rank); the pages of all are read and added up.",
     )
     engine_type: str = setting(
         choice("auto", *ENGINES), "auto", "The engine; auto recognises it by the names on its page."
@@ -264,6 +285,17 @@ class Settings:
         5,
         "Shortest drain: until then a load balancer may still send new requests.",
     )
+    role: str = setting(
+        choice("Both", "Prefill", "Decode"),
+        "Both",
+        "Prefill and Decode pods hand KV over: they are empty when none is pinned any more, or"
+        " after CACHEAWARE_KV_TRANSFER_TIMEOUT_SECONDS.",
+    )
+    kv_transfer_timeout_seconds: int = setting(
+        integer(1, 86400),
+        480,
+        "After this the engine's connector lets go of KV that nobody has fetched (vLLM: 480).",
+    )
     operator_account: str | None = setting(
         pattern(
             r"system:serviceaccount:[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?"
@@ -291,6 +323,30 @@ class Settings:
     def drain_seconds(self) -> int:
         """Longest drain: the grace period without the engine's own shutdown and a margin."""
         return self.grace_seconds - self.after_drain_seconds
+
+    @property
+    def handover(self) -> Handover:
+        """What the pod does with the KV of requests that are done."""
+        return Handover(role=self.role, timeout_s=float(self.kv_transfer_timeout_seconds))
+
+    @property
+    def engine_urls(self) -> tuple[str, ...]:
+        """Where all engines of the pod listen, the main one first."""
+        parts = urlsplit(self.engine_url)
+        host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
+        more = (port for port in self.engine_ports if port != self.engine_port)
+        return (self.engine_url, *(f"{parts.scheme}://{host}:{port}" for port in more))
+
+    @property
+    def engine_port(self) -> int:
+        """The main engine's port."""
+        parts = urlsplit(self.engine_url)
+        return parts.port or (443 if parts.scheme == "https" else 80)
+
+    @property
+    def all_ports(self) -> frozenset[int]:
+        """The ports of all engines of the pod."""
+        return frozenset({self.engine_port, *self.engine_ports})
 
     @property
     def after_drain_seconds(self) -> int:
@@ -372,7 +428,7 @@ def table() -> str:
 
 
 def _shown(default: Any) -> str:
-    if default is None:
+    if default is None or default == ():
         return ""
     if isinstance(default, bool):
         return "`on`" if default else "`off`"

@@ -18,20 +18,23 @@ from pathlib import Path
 from typing import Any, Dict, List, Optional, Tuple
 from urllib.parse import urljoin, urlsplit
 
-QUIET_S = 5.0
 POLL_S = 1.0
 ANSWER_S = 5.0
 """A page, or a sign of life of the sidecar, has to come within this time."""
 PROOF = 3
 """So many refused connections in a row: the engine has ended."""
+HUNG_S = 30.0
+"""An engine that has answered nothing for so long sends nothing to its clients either."""
+TABLES = (Path("/proc/net/tcp"), Path("/proc/net/tcp6"))
 LARGEST_PAGE = 16 * 1024 * 1024
 REDIRECTS = 3
 
 DEFAULTS = {
-    "url": "http://127.0.0.1:8000",
+    "urls": ["http://127.0.0.1:8000"],
     "path": "/metrics",
     "drain_s": 25.0,
     "floor_s": 5.0,
+    "quiet_s": 5.0,
     "ca_file": None,
     "api_key_file": None,
     "counts": [
@@ -48,8 +51,10 @@ DEFAULTS = {
         [["lmdeploy:num_requests_running"], ["lmdeploy:num_requests_waiting"]],
         [["running_requests"], ["pending_requests"]],
     ],
+    "counters": [],
 }  # type: Dict[str, Any]
-"""What wait.json overrides. `counts`: per engine the names of what runs and of what waits."""
+"""What wait.json overrides. `counts`: per engine the names of what runs and of what waits;
+`counters`: names of what stands still in an empty engine."""
 
 
 class SidecarGoneError(Exception):
@@ -110,40 +115,96 @@ def read_outcome(link: socket.socket, deadline: float) -> str:
 
 def poll_engine(settings: Dict[str, Any], began: float, deadline: float) -> str:
     """Reads the engine's page each second until it is empty; returns the outcome."""
-    quiet_since = None  # type: Optional[float]
+    quiet_since = silent_since = counted = None  # type: Optional[float]
     most_series = refused = 0
     floor = began + float(settings["floor_s"])
     while time.monotonic() < deadline:
         started = time.monotonic()
         try:
-            total, series = count_requests(fetch(settings, deadline), settings["counts"])
-            most_series = max(most_series, series)
-            empty = total == 0 and series == most_series
-            refused = 0
+            look = look_at(settings, deadline)
+            most_series = max(most_series, look.series)
+            empty = look.requests == 0 and look.series == most_series
+            empty = empty and look.counted in (counted, None) and not unsent(settings["urls"])
+            counted = look.counted
+            silent_since, refused = None, 0
         except ConnectionRefusedError:
             empty = False
-            refused += 1
+            silent_since, refused = None, refused + 1
+        except socket.timeout:  # noqa: UP041 - no TimeoutError before Python 3.10
+            empty = False
+            silent_since, refused = silent_since or started, 0
         except Exception:  # noqa: BLE001 - whatever it is, a missing page is not empty
             empty = False
-            refused = 0
+            silent_since, refused = None, 0
         now = time.monotonic()
         if refused >= PROOF:
             return "the engine has ended"
+        if silent_since is not None and now - silent_since >= HUNG_S:
+            return "the engine is hung"
         quiet_since = (now if quiet_since is None else quiet_since) if empty else None
-        if quiet_since is not None and now >= floor and now - quiet_since >= QUIET_S:
+        if quiet_since is not None and now >= floor and now - quiet_since >= settings["quiet_s"]:
             return "empty"
         time.sleep(max(0.0, min(started + POLL_S, deadline) - now))
     return "deadline"
 
 
-def fetch(settings: Dict[str, Any], deadline: float) -> str:
-    """The engine's metrics page; redirects are followed on the same host and port only.
+class Look:
+    """What the pages of all engines say together."""
+
+    def __init__(self, requests: float, series: int, counted: Optional[float]) -> None:
+        self.requests = requests
+        self.series = series
+        self.counted = counted
+        """The sum of all counters; None without any."""
+
+
+def look_at(settings: Dict[str, Any], deadline: float) -> Look:
+    """Reads the page of every engine of the pod.
+
+    Raises:
+        MissingPageError: one answered something else than a page.
+        OSError: one did not answer.
+    """
+    requests, series = 0.0, 0
+    counted = None  # type: Optional[float]
+    for base in settings["urls"]:
+        page = fetch(base, settings, deadline)
+        found, named = count_requests(page, settings["counts"])
+        requests, series = requests + found, series + named
+        samples = [sample for sample in map(parse_line, page.split("\n")) if sample]
+        values = pick(settings["counters"], samples)
+        counted = (counted or 0.0) + sum(values) if values else counted
+    return Look(requests, series, counted)
+
+
+def unsent(urls: List[str]) -> int:
+    """What still lies in the engines' connections: unsent bytes, requests not yet read.
+
+    The containers of a pod share their network, so /proc/net shows the engine's sockets (proc(5)).
+    """
+    ports = {urlsplit(url).port or (443 if url.startswith("https") else 80) for url in urls}
+    left = 0
+    for table in TABLES:
+        try:
+            lines = table.read_text(encoding="ascii").split("\n")[1:]
+        except (OSError, ValueError):
+            continue
+        for fields in (line.split() for line in lines):
+            if len(fields) > 4 and int(fields[1].rpartition(":")[2], 16) in ports:
+                out, unread = (int(part, 16) for part in fields[4].split(":"))
+                left += out if fields[3] not in ("06", "0A") else 0
+                left += unread if fields[3] in ("01", "0A") else 0
+    return left
+
+
+def fetch(base: str, settings: Dict[str, Any], deadline: float) -> str:
+    """An engine's metrics page; redirects are followed on the same host and port only.
 
     Raises:
         MissingPageError: it answered something else than a page.
         OSError: it did not answer.
     """
-    url = urljoin(settings["url"], settings["path"])
+    url = urljoin(base, settings["path"])
     until = min(time.monotonic() + ANSWER_S, deadline)
     for _ in range(REDIRECTS + 1):
         status, location, page = get(url, settings, until)

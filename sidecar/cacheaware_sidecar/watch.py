@@ -9,9 +9,10 @@ from typing import Final
 
 import httpx
 
-from cacheaware_sidecar import model_config, warmup
+from cacheaware_sidecar import engine_sockets, model_config, warmup
+from cacheaware_sidecar.closing import CLOSING
 from cacheaware_sidecar.engine_client import EngineClient, Health, is_refusal
-from cacheaware_sidecar.engines import scan
+from cacheaware_sidecar.engines import scan, together
 from cacheaware_sidecar.fetch import FetchError, FetchFailure
 from cacheaware_sidecar.lifecycle import Healthy, Refused, Silent, Unhealthy, Verdict
 from cacheaware_sidecar.phase import Phase
@@ -90,11 +91,18 @@ class Watch:
 
     async def _scrape(self) -> None:
         try:
-            page = await self._engine.page()
+            pages = await self._engine.pages()
         except FetchError as error:
             self._pod.scrape_failed(*_failure(error), self._clock())
         else:
-            self._pod.scraped(scan(page, self._settings.engine_type), self._clock())
+            sample = together([scan(page, self._settings.engine_type) for page in pages])
+            self._pod.scraped(sample, self._clock(), self._unsent())
+
+    def _unsent(self) -> int | None:
+        """What is left in the engine's connections, where that matters."""
+        if self._pod.phase not in CLOSING:
+            return None
+        return engine_sockets.read_unsent(self._settings.all_ports)
 
     def _health_is_due(self) -> bool:
         """Each time while it decides; else now and then, where asking is harmless and tells."""

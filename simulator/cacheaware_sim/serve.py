@@ -63,7 +63,14 @@ def _server(settings: Settings, engine: RealTimeEngine, created_at: float) -> Se
         model_name=settings.model, config=settings.config, created=started_at(created_at)
     )
     faults = Faults(time.monotonic) if settings.faults else None
-    return Server(engine, served, page, api_key=settings.api_key, faults=faults)
+    return Server(
+        engine,
+        served,
+        page,
+        api_key=settings.api_key,
+        faults=faults,
+        close_while=settings.close_while,
+    )
 
 
 async def _listen(runner: web.AppRunner, settings: Settings) -> web.TCPSite:

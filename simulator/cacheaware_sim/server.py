@@ -7,6 +7,7 @@ import json
 import math
 import time
 from collections.abc import Awaitable, Callable, Coroutine
+from pathlib import Path
 from typing import Any
 
 from aiohttp import web
@@ -37,6 +38,7 @@ class Server:
         page: The metrics page.
         api_key: What `/v1/...` asks for, if anything.
         faults: The fault controls, if they are to be reachable (`POST /faults`).
+        close_while: While this file exists, answers end their connections.
     """
 
     def __init__(
@@ -47,12 +49,14 @@ class Server:
         *,
         api_key: str | None = None,
         faults: Faults | None = None,
+        close_while: Path | None = None,
     ) -> None:
         self._engine = engine
         self._served = served
         self._page = page
         self._api_key = api_key
         self._faults = faults
+        self._close_while = close_while
         self._identities = itertools.count(1)
         self._frozen: EngineSnapshot | None = None
 
@@ -70,7 +74,15 @@ class Server:
         if self._faults is not None:
             app.router.add_get("/faults", self._show_faults)
             app.router.add_post("/faults", self._set_faults)
+        if self._close_while is not None:
+            app.on_response_prepare.append(self._end_connection)
         return app
+
+    async def _end_connection(self, _: web.Request, response: web.StreamResponse) -> None:
+        """Tell clients that keep their connections to leave, as the sidecar's middleware does."""
+        if self._close_while is not None and self._close_while.exists():
+            response.force_close()
+            response.headers["Connection"] = "close"
 
     @web.middleware
     async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:

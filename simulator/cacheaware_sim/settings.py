@@ -4,6 +4,7 @@ import argparse
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import NoReturn
 
 from cacheaware_sim.engine_config import EngineConfig
@@ -33,6 +34,7 @@ class Settings:
     stream_interval: int
     api_key: str | None
     faults: bool
+    close_while: Path | None
 
 
 class _Parser(argparse.ArgumentParser):
@@ -69,6 +71,11 @@ def _add_process_flags(flags: argparse.ArgumentParser) -> None:
         "--stream-interval", type=int, default=1, help="tokens in a piece of a stream"
     )
     flags.add_argument("--faults", action="store_true", help="open POST /faults, for tests")
+    flags.add_argument(
+        "--close-while",
+        metavar="FILE",
+        help="answer Connection: close while this file exists, as the sidecar's middleware does",
+    )
 
 
 def _add_engine_flags(flags: argparse.ArgumentParser) -> None:
@@ -132,6 +139,7 @@ def parse(arguments: Sequence[str], environment: Mapping[str, str] = os.environ)
         stream_interval=given.stream_interval,
         api_key=given.api_key or None,
         faults=given.faults,
+        close_while=Path(given.close_while) if given.close_while else None,
     )
 
 

@@ -2,9 +2,19 @@ from dataclasses import replace
 
 import pytest
 
-from cacheaware_sidecar.drain import Outcome, Quiet, is_empty, is_quiet, observe, outcome
+from cacheaware_sidecar.drain import (
+    Handover,
+    Outcome,
+    Quiet,
+    arrival_age,
+    is_empty,
+    is_hung,
+    is_quiet,
+    observe,
+    outcome,
+)
 from cacheaware_sidecar.engines import EngineSample
-from cacheaware_sidecar.lifecycle import Drain, Lifecycle
+from cacheaware_sidecar.lifecycle import Cordon, Drain, Lifecycle
 from cacheaware_sidecar.phase import Phase
 
 IDLE = EngineSample(engine="vllm", engines=1, running=0.0, waiting=0.0)
@@ -92,3 +102,99 @@ def test_without_a_drain_nothing_is_called_empty():
 )
 def test_how_a_wait_stands(state, now, expected):
     assert outcome(state, deadline=25.0, now=now) is expected
+
+
+def counted(requests, running=0.0, waiting=0.0, tokens=0.0):
+    return replace(
+        IDLE, requests=requests, running=running, waiting=waiting, generation_tokens=tokens
+    )
+
+
+def test_a_counter_that_moves_between_two_pages_is_a_request_that_was_not_seen():
+    pages = [counted(float(min(second, 3))) for second in range(9)]  # the last one ends at 3 s
+    quiet = looks(*pages)
+    assert quiet.since == 4.0
+    assert not is_quiet(quiet, 8.0)
+    assert is_quiet(observe(quiet, pages[-1], 9.0), 9.0)
+
+
+def test_what_lies_unsent_in_the_connections_is_not_empty():
+    quiet = Quiet()
+    for second in range(9):
+        quiet = observe(quiet, IDLE, float(second), unsent=1)
+    assert not is_quiet(quiet, 8.0)
+
+
+@pytest.mark.parametrize("unsent", [0, None], ids=["nothing", "not known"])
+def test_connections_without_a_rest_keep_nothing_waiting(unsent):
+    quiet = Quiet()
+    for second in range(6):
+        quiet = observe(quiet, IDLE, float(second), unsent=unsent)
+    assert is_quiet(quiet, 5.0)
+
+
+class TestArrivals:
+    def test_new_requests_are_told_from_those_that_end(self):
+        pages = [
+            counted(10, running=2),
+            counted(11, running=1),  # one ended
+            counted(11, running=2),  # one came
+            counted(13),  # both ended
+            counted(14),  # one came and went between two pages
+        ]
+        ages = []
+        for second in range(len(pages)):
+            quiet = looks(*pages[: second + 1])
+            ages.append(arrival_age(quiet, 0.0, float(second)))
+        assert ages == [None, None, 0.0, 1.0, 0.0]
+
+    def test_those_before_the_cordon_do_not_count(self):
+        quiet = looks(counted(1), counted(2), counted(2))
+        assert arrival_age(quiet, 0.0, 5.0) == 4.0
+        assert arrival_age(quiet, 2.0, 5.0) is None
+
+    def test_an_engine_that_counts_no_ended_requests_shows_what_is_there(self):
+        pages = [replace(IDLE, running=float(n)) for n in (1, 2, 2, 1)]
+        assert arrival_age(looks(*pages), 0.0, 3.0) == 2.0
+
+    def test_where_the_load_is_unknown_no_arrival_is_made_up(self):
+        assert arrival_age(looks(BUSY, replace(IDLE, running=None)), 0.0, 1.0) is None
+
+
+class TestHandover:
+    DECODE = Handover(role="Decode", timeout_s=60.0)
+
+    def quiet(self, *usages):
+        return looks(*(replace(IDLE, usage=usage) for usage in usages))
+
+    def test_pods_that_hand_kv_over_are_empty_when_none_is_pinned(self):
+        assert is_quiet(self.quiet(*[0.0] * 6), 5.0, self.DECODE)
+        assert not is_quiet(self.quiet(*[0.1] * 6), 5.0, self.DECODE)
+        assert not is_quiet(self.quiet(0.1, *[0.0] * 5), 5.0, self.DECODE)
+
+    def test_an_engine_that_does_not_tell_is_waited_for_until_the_connector_lets_go(self):
+        assert not is_quiet(self.quiet(*[None] * 60), 59.0, self.DECODE)
+        assert is_quiet(self.quiet(*[None] * 61), 60.0, self.DECODE)
+
+    def test_other_pods_need_not_tell(self):
+        assert is_quiet(self.quiet(*[0.9] * 6), 5.0)
+
+
+def test_a_cordoned_pod_is_empty_by_the_same_rule_and_floor():
+    cordon = Cordon(by="a", began=2.0, until=62.0)
+    state = Lifecycle(phase=Phase.CORDONED, since=2.0, cordon=cordon)
+    quiet = looks(*[IDLE] * 7)
+    assert not is_empty(state, quiet, floor_s=5.0, now=6.0)
+    assert is_empty(state, observe(quiet, IDLE, 7.0), floor_s=5.0, now=7.0)
+
+
+@pytest.mark.parametrize(
+    ("silent_since", "hung"),
+    [
+        pytest.param(None, False, id="it answers"),
+        pytest.param(10.1, False, id="not for long"),
+        pytest.param(10.0, True, id="half a minute"),
+    ],
+)
+def test_an_engine_that_answers_nothing_for_half_a_minute_is_hung(silent_since, hung):
+    assert is_hung(silent_since, 40.0) is hung

@@ -61,7 +61,7 @@ async def test_a_closed_port_refuses(engine):
 
     assert await it.health(5.0) is Health.REFUSED
     with pytest.raises(FetchError) as caught:
-        await it.page()
+        await it.pages()
     assert is_refusal(caught.value)
     await it.close()
 
@@ -71,7 +71,7 @@ async def test_a_name_without_an_address_is_no_refusal():
 
     assert await it.health(5.0) is Health.SILENT
     with pytest.raises(FetchError) as caught:
-        await it.page()
+        await it.pages()
     assert not is_refusal(caught.value)
     await it.close()
 

@@ -10,6 +10,7 @@ DOCS = Path(__file__).parents[2] / "docs" / "sidecar.md"
 CONTRACT = {
     "CACHEAWARE_ENGINE_URL": "http://127.0.0.1:8000",
     "CACHEAWARE_METRICS_PATH": "/metrics",
+    "CACHEAWARE_ENGINE_PORTS": (),
     "CACHEAWARE_ENGINE_TYPE": "auto",
     "CACHEAWARE_PORT": 9440,
     "CACHEAWARE_SHARED_DIR": "/var/run/cacheaware",
@@ -33,6 +34,8 @@ CONTRACT = {
     "CACHEAWARE_GRACE_SECONDS": 30,
     "CACHEAWARE_ENGINE_SHUTDOWN_SECONDS": 0,
     "CACHEAWARE_DRAIN_FLOOR_SECONDS": 5,
+    "CACHEAWARE_ROLE": "Both",
+    "CACHEAWARE_KV_TRANSFER_TIMEOUT_SECONDS": 480,
     "CACHEAWARE_OPERATOR_ACCOUNT": None,
     "CACHEAWARE_TOKEN_DIR": "/var/run/secrets/kubernetes.io/serviceaccount",
     "CACHEAWARE_POD_UID": None,
@@ -58,6 +61,8 @@ def test_without_variables_all_defaults_hold_and_an_empty_one_counts_as_unset():
         ("engine_url", "http://localhost", "http://localhost"),
         ("metrics_path", "/prometheus/metrics?a=b", "/prometheus/metrics?a=b"),
         ("port", "1", 1),
+        ("engine_ports", "8001, 8002", (8001, 8002)),
+        ("role", "Decode", "Decode"),
         ("scrape_interval_seconds", "0.5", 0.5),
         ("warmup", "off", False),
         ("warmup_verdict", "Fail", "Fail"),
@@ -79,6 +84,10 @@ def test_a_good_value_is_taken(name, text, value):
     ("name", "text", "allowed"),
     [
         ("ENGINE_URL", "ftp://x", "http://HOST[:PORT]"),
+        ("ENGINE_PORTS", "8001,", "up to 64 different ports"),
+        ("ENGINE_PORTS", "8001,8001", "up to 64 different ports"),
+        ("ENGINE_PORTS", "99999", "up to 64 different ports"),
+        ("ROLE", "both", "one of Both, Prefill, Decode"),
         ("ENGINE_URL", "http://", "http://HOST[:PORT]"),
         ("ENGINE_URL", "http://h:0", "http://HOST[:PORT]"),
         ("ENGINE_URL", "http://h:x", "http://HOST[:PORT]"),
@@ -175,3 +184,27 @@ def test_the_documented_table_is_the_one_of_the_code():
 
 def test_every_setting_has_a_meaning_that_ends_as_a_sentence():
     assert all(f.metadata["doc"].endswith(".") for f in fields(Settings))
+
+
+@pytest.mark.parametrize(
+    ("url", "ports", "urls"),
+    [
+        pytest.param("http://127.0.0.1:8000", (), ("http://127.0.0.1:8000",), id="one"),
+        pytest.param(
+            "http://127.0.0.1:8000",
+            (8000, 8001),
+            ("http://127.0.0.1:8000", "http://127.0.0.1:8001"),
+            id="the main one counts once",
+        ),
+        pytest.param("https://[::1]", (8443,), ("https://[::1]", "https://[::1]:8443"), id="IPv6"),
+    ],
+)
+def test_all_engines_of_a_pod_are_on_the_host_of_the_main_one(url, ports, urls):
+    settings = Settings(engine_url=url, engine_ports=ports)
+    assert settings.engine_urls == urls
+    assert settings.all_ports >= set(ports)
+
+
+@pytest.mark.parametrize(("url", "port"), [("http://h", 80), ("https://h", 443), ("http://h:1", 1)])
+def test_the_port_of_an_engine_is_known_without_being_told(url, port):
+    assert Settings(engine_url=url).engine_port == port

@@ -36,6 +36,11 @@ class Clock:
         self.now += seconds
 
 
+@pytest.fixture(autouse=True)
+def no_sockets(monkeypatch):
+    monkeypatch.setattr(wait, "TABLES", ())
+
+
 @pytest.fixture
 def clock(monkeypatch):
     clock = Clock()
@@ -100,7 +105,7 @@ def poll(monkeypatch, pages, floor_s=0.0, deadline=30.0):
     seen = iter(pages)
     last = [None]
 
-    def fetch(settings, until):
+    def fetch(base, settings, until):
         last[0] = next(seen, last[0])
         if isinstance(last[0], BaseException):
             raise last[0]
@@ -256,7 +261,7 @@ def test_without_a_socket_the_sidecar_is_gone(tmp_path):
 
 
 def settings_for(engine, **more):
-    return {**wait.DEFAULTS, "url": engine.url, **more}
+    return {**wait.DEFAULTS, "urls": [engine.url], **more}
 
 
 def soon():
@@ -267,38 +272,40 @@ def test_a_page_is_fetched_with_the_key_where_its_file_is_here_too(engine, tmp_p
     engine.key = "sk-x"
     (tmp_path / "key").write_text("sk-x\n")
 
-    assert "vllm:" in wait.fetch(settings_for(engine, api_key_file=str(tmp_path / "key")), soon())
+    assert "vllm:" in wait.fetch(
+        engine.url, settings_for(engine, api_key_file=str(tmp_path / "key")), soon()
+    )
     with pytest.raises(wait.MissingPageError):
-        wait.fetch(settings_for(engine, api_key_file="/nowhere"), soon())
+        wait.fetch(engine.url, settings_for(engine, api_key_file="/nowhere"), soon())
 
 
 def test_redirects_are_followed_on_the_same_host_only(engine):
     engine.statuses["/a"] = engine.statuses["/b"] = 307
     engine.locations.update({"/a": "/metrics", "/b": "http://127.0.0.1:1/metrics"})
 
-    assert "vllm:" in wait.fetch(settings_for(engine, path="/a"), soon())
+    assert "vllm:" in wait.fetch(engine.url, settings_for(engine, path="/a"), soon())
     with pytest.raises(wait.MissingPageError):
-        wait.fetch(settings_for(engine, path="/b"), soon())
+        wait.fetch(engine.url, settings_for(engine, path="/b"), soon())
     engine.locations["/a"] = "/a"
     with pytest.raises(wait.MissingPageError):
-        wait.fetch(settings_for(engine, path="/a"), soon())
+        wait.fetch(engine.url, settings_for(engine, path="/a"), soon())
 
 
 def test_a_page_that_is_too_large_or_too_late_is_missing(engine, monkeypatch):
     engine.page = IDLE + "x 1\n" * 1000
     monkeypatch.setattr(wait, "LARGEST_PAGE", 100)
     with pytest.raises(wait.MissingPageError):
-        wait.fetch(settings_for(engine), soon())
+        wait.fetch(engine.url, settings_for(engine), soon())
     engine.hang.add("/metrics")
     with pytest.raises(OSError, match="timed out"):
-        wait.fetch(settings_for(engine), time.monotonic() + 0.2)
+        wait.fetch(engine.url, settings_for(engine), time.monotonic() + 0.2)
 
 
 def test_an_engine_that_is_not_there_refuses(engine):
     engine.stop()
 
     with pytest.raises(ConnectionRefusedError):
-        wait.fetch(settings_for(engine), soon())
+        wait.fetch(engine.url, settings_for(engine), soon())
 
 
 def make_certificate(folder):
@@ -331,14 +338,16 @@ def test_tls_is_verified_where_the_authority_is_known_and_else_taken_as_it_is(
     engine.tls = context
     engine.start()
 
-    assert "vllm:" in wait.fetch(settings_for(engine, ca_file=str(certificate[0])), soon())
-    assert "vllm:" in wait.fetch(settings_for(engine, ca_file="/nowhere"), soon())
+    assert "vllm:" in wait.fetch(
+        engine.url, settings_for(engine, ca_file=str(certificate[0])), soon()
+    )
+    assert "vllm:" in wait.fetch(engine.url, settings_for(engine, ca_file="/nowhere"), soon())
     with pytest.raises(ssl.SSLCertVerificationError):
-        wait.fetch(settings_for(engine, ca_file=str(other_certificate[0])), soon())
+        wait.fetch(engine.url, settings_for(engine, ca_file=str(other_certificate[0])), soon())
 
 
 def test_main_prints_one_line_and_never_fails(tmp_path, monkeypatch, clock, capsys):
-    monkeypatch.setattr(wait, "fetch", lambda settings, deadline: IDLE)
+    monkeypatch.setattr(wait, "fetch", lambda base, settings, deadline: IDLE)
 
     assert wait.main(tmp_path) == 0
     assert re.fullmatch(
@@ -382,7 +391,7 @@ def pythons():
 
 def test_the_script_runs_isolated_on_each_python_of_this_machine(engine, tmp_path):
     engine.running = 1
-    told = {**hook_settings(Settings()), "url": engine.url, "drain_s": 0.3, "floor_s": 0.0}
+    told = {**hook_settings(Settings()), "urls": [engine.url], "drain_s": 0.3, "floor_s": 0.0}
     (tmp_path / "wait.json").write_text(json.dumps(told))
     shutil.copy(SOURCE, tmp_path)
     for python in {sys.executable, *pythons()}:
@@ -391,3 +400,60 @@ def test_the_script_runs_isolated_on_each_python_of_this_machine(engine, tmp_pat
 
         assert (done.returncode, done.stderr) == (0, ""), python
         assert done.stdout.startswith("cacheaware: deadline after 0."), python
+
+
+COUNTED = ["vllm:request_success_total"]
+
+
+def moving(monkeypatch, pages, **settings):
+    seen = iter(pages)
+    last = [None]
+
+    def fetch(base, told, until):
+        last[0] = next(seen, last[0])
+        if isinstance(last[0], BaseException):
+            raise last[0]
+        return last[0]
+
+    monkeypatch.setattr(wait, "fetch", fetch)
+    told = {**wait.DEFAULTS, "floor_s": 0.0, "counters": COUNTED, **settings}
+    return wait.poll_engine(told, 0.0, 60.0)
+
+
+def test_without_a_sidecar_a_counter_that_moves_is_not_empty_either(clock, monkeypatch):
+    pages = [IDLE + f"vllm:request_success_total {min(n, 4)}\n" for n in range(40)]
+    assert moving(monkeypatch, pages) == "empty"
+    assert clock.now == 10.0  # the last one ended between the looks at 3 s and 4 s
+
+
+def test_without_a_sidecar_an_engine_that_answers_nothing_is_hung(clock, monkeypatch):
+    def late(base, told, until):
+        clock.now += 5.0
+        raise TimeoutError
+
+    monkeypatch.setattr(wait, "fetch", late)
+    assert wait.poll_engine({**wait.DEFAULTS}, 0.0, 120.0) == "the engine is hung"
+    assert 30.0 <= clock.now <= 36.0
+
+
+def test_without_a_sidecar_what_lies_unsent_is_not_empty_either(clock, monkeypatch, tmp_path):
+    table = tmp_path / "tcp"
+    row = "0: 0100007F:1F40 0100007F:9C40 01 000000FF:00000000 00:0 0 0"
+    table.write_text(f"head\n{row}\n")
+    monkeypatch.setattr(wait, "TABLES", (table, tmp_path / "none"))
+    assert wait.unsent(["http://127.0.0.1:8000"]) == 255
+    assert wait.unsent(["http://127.0.0.1:8001"]) == 0
+    assert moving(monkeypatch, [IDLE]) == "deadline"
+
+
+def test_without_a_sidecar_every_engine_of_the_pod_is_asked(clock, monkeypatch):
+    asked = []
+
+    def fetch(base, told, until):
+        asked.append(base)
+        return IDLE if base.endswith("0") else BUSY
+
+    monkeypatch.setattr(wait, "fetch", fetch)
+    urls = ["http://127.0.0.1:8000", "http://127.0.0.1:8001"]
+    assert wait.poll_engine({**wait.DEFAULTS, "urls": urls}, 0.0, 20.0) == "deadline"
+    assert set(asked) == set(urls)

@@ -44,12 +44,12 @@ class Engine:
             raise Done
         await asyncio.sleep(0)
 
-    async def page(self):
+    async def pages(self):
         self.looks.append(self.now)
         self.now += self.seconds
         if isinstance(self.told, BaseException):
             raise self.told
-        return self.told
+        return [self.told]
 
     async def health(self, timeout_s):
         self.health_asked.append(self.now)

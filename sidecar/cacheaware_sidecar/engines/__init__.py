@@ -4,5 +4,15 @@ from cacheaware_sidecar.engines.detect import ENGINES
 from cacheaware_sidecar.engines.rates import Rates, rates, restarted
 from cacheaware_sidecar.engines.sample import EngineSample, Histogram
 from cacheaware_sidecar.engines.scan import scan
+from cacheaware_sidecar.engines.several import together
 
-__all__ = ["ENGINES", "EngineSample", "Histogram", "Rates", "rates", "restarted", "scan"]
+__all__ = [
+    "ENGINES",
+    "EngineSample",
+    "Histogram",
+    "Rates",
+    "rates",
+    "restarted",
+    "scan",
+    "together",
+]

@@ -64,6 +64,8 @@ class Dialect:
     counted_at_end: frozenset[str] = frozenset()
     """Token counters that get all tokens of a request when it ends, none while it runs."""
     hit_ratio: Signal | None = None
+    adapters: Signal | None = None
+    """Labels name the LoRA adapters in use; the value is when the series was written."""
     histograms: Mapping[str, tuple[Family, ...]] = field(default_factory=dict)
     """Field of EngineSample -> histograms that tell it, the best first."""
     started: tuple[bytes, ...] = ()
@@ -76,6 +78,7 @@ class Dialect:
             self.usage,
             self.used_tokens,
             self.hit_ratio,
+            self.adapters,
         )
         return *self.running, *self.waiting, *(signal for signal in optional if signal)
 

@@ -78,6 +78,8 @@ class EngineSample:
     queue: Histogram | None = None
     """Time in the queue, seconds."""
 
+    adapters: tuple[str, ...] = ()
+    """LoRA adapters that requests are using."""
     started_at: float | None = None
     """The engine process's start in its own clock: an identity, never compared with our clock."""
     problems: tuple[str, ...] = ()

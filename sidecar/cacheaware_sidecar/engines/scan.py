@@ -57,6 +57,7 @@ def _sample(dialect: Dialect, found: Found) -> EngineSample:
         waiting=total_of(load.waiting),
         waiting_by_reason=_by_reason(reader, dialect.waiting_by_reason),
         prefix_hit_ratio=_hit_ratio(reader, dialect.hit_ratio),
+        adapters=_adapters(reader, dialect.adapters),
         started_at=_started(reader, dialect.started),
         **fields,
         models=tuple(sorted(reader.models - {""})),
@@ -108,6 +109,19 @@ def _hit_ratio(reader: Reader, signal: Signal | None) -> float | None:
     series = reader.series(signal, Range.RATIO_OR_OFF) if signal else None
     values = [value for _, value in series or () if value >= 0]
     return sum(values) / len(values) if values else None
+
+
+def _adapters(reader: Reader, signal: Signal | None) -> tuple[str, ...]:
+    """LoRA adapters of running and waiting requests, by the newest of the series.
+
+    vLLM leaves the series of earlier adapters on the page; their value is the time of writing.
+    """
+    series = (reader.series(signal) if signal and reader.has(signal) else None) or []
+    newest = max(series, key=lambda each: each[1], default=None)
+    labels = newest[0] if newest else {}
+    kinds = ("running_lora_adapters", "waiting_lora_adapters")
+    named = (name.strip() for kind in kinds for name in labels.get(kind, "").split(","))
+    return tuple(sorted({name for name in named if name}))
 
 
 def _started(reader: Reader, names: tuple[bytes, ...]) -> float | None:

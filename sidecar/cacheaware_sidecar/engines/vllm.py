@@ -40,6 +40,7 @@ def _dialect(prefix: str, engine_labels: tuple[str, ...], counted: tuple[str, ..
             "preemptions": counter("num_preemptions"),
         },
         hit_ratio=signal("gpu_prefix_cache_hit_rate"),
+        adapters=signal("lora_requests_info"),
         histograms={
             "ttft": families(prefix, "time_to_first_token_seconds"),
             "tpot": families(
