@@ -1,23 +1,37 @@
 """The engine among a pod's containers: which one it is, its command-line flags, its port."""
 
 import re
-import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from cacheaware.workload.command import is_program, words_of
 from cacheaware.workload.template import Workload
 
-MARKS: dict[str, tuple[str, ...]] = {
-    "vllm": ("vllm", "cacheaware/mock-engine", "cacheaware_sim", "llm-d-inference-sim"),
-    "sglang": ("sglang", "lmsysorg"),
-    "tgi": ("text-generation-inference", "text-generation-launcher"),
-    "trtllm": ("trtllm-serve", "tensorrt_llm", "tensorrt-llm"),
+IMAGES: dict[str, tuple[str, ...]] = {
+    "vllm": ("vllm", "cacheaware/mock-engine", "llm-d-inference-sim", "llm-d-cuda"),
+    "sglang": ("sglang",),
+    "tgi": ("text-generation-inference",),
+    "trtllm": ("tensorrt-llm", "tensorrt_llm", "trtllm"),
     "triton-trtllm": ("tritonserver",),
-    "llamacpp": ("llama-server", "llama.cpp", "llama-cpp"),
-    "lmdeploy": ("lmdeploy", "openmmlab"),
+    "llamacpp": ("llama.cpp", "llama-cpp", "llama-server"),
+    "lmdeploy": ("lmdeploy",),
 }
-"""By engine: words in an image's name or in a command that give it away."""
+"""By engine: what its images have in their names."""
+PROGRAMS: dict[str, tuple[str, ...]] = {
+    "vllm": ("vllm", "cacheaware_sim"),
+    "sglang": ("sglang",),
+    "tgi": ("text-generation-launcher", "text-generation-server"),
+    "trtllm": ("trtllm-serve", "tensorrt_llm"),
+    "triton-trtllm": ("tritonserver",),
+    "llamacpp": ("llama-server", "llama_cpp"),
+    "lmdeploy": ("lmdeploy",),
+}
+"""By engine: the program or Python package that its command runs."""
+HELPERS = re.compile(r"router|proxy|gateway|sidecar|exporter|routing|\bepp\b")
+"""In an image's name: it belongs to an engine's project and serves no model."""
+OTHER_VERSIONS = re.compile(r"lmcache|llm-d|mock-engine|production-stack")
+"""In an image's name: its tag is not the engine's version."""
 PORTS: dict[str, int] = {
     "vllm": 8000,
     "sglang": 30000,
@@ -28,8 +42,17 @@ PORTS: dict[str, int] = {
     "lmdeploy": 23333,
 }
 """Where engines listen unless told otherwise (engines' own defaults)."""
+PORT_FLAGS = ("port", "server-port", "http-port")
+"""`--server-port` is LMDeploy's, `--http-port` Triton's."""
+ALIASES = {
+    "tp": "tensor-parallel-size",
+    "tp-size": "tensor-parallel-size",
+    "tensor-parallel": "tensor-parallel-size",
+    "pp": "pipeline-parallel-size",
+    "pp-size": "pipeline-parallel-size",
+}
+"""Other spellings of flags, vLLM's short ones and SGLang's."""
 TAG = re.compile(r":v?(\d+(?:\.\d+)+[-.\w]*)(?:@|$)")
-SHELLS = frozenset({"sh", "bash", "ash", "dash"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +63,7 @@ class Engine:
     kind: str | None
     """vllm, sglang, tgi, trtllm, triton-trtllm, llamacpp, lmdeploy; None: not recognised."""
     version: str | None
-    """From the image's tag; None where it names none."""
+    """From the image's tag; None where it names none, or another project's."""
     flags: dict[str, str]
     """Command-line flags without their dashes; a switch has the value ""."""
     port: int
@@ -56,6 +79,13 @@ class Engine:
             return float(self.flags[flag])
         except (KeyError, ValueError):
             return None
+
+    def before(self, *release: int) -> bool | None:
+        """Whether the version is older than a release, such as (0, 18); None where unknown."""
+        if self.version is None:
+            return None
+        own = [int(part) for part in re.findall(r"^\d+|(?<=\.)\d+", self.version)]
+        return tuple(own[: len(release)]) < release
 
 
 def engine_of(workload: Workload, name: str | None = None) -> Engine | None:
@@ -76,51 +106,75 @@ def engine_of(workload: Workload, name: str | None = None) -> Engine | None:
 def engine_in(container: Any) -> Engine:
     """A container seen as an engine."""
     kind, flags = kind_of(container), flags_of(container)
-    found = TAG.search(str(container.get("image", "")))
-    return Engine(container, kind, found[1] if found else None, flags, port_of(container))
+    return Engine(container, kind, version_of(container, kind), flags, port_of(container))
 
 
 def kind_of(container: Any) -> str | None:
-    """Which engine a container runs; None where nothing tells."""
-    said = " ".join([str(container.get("image", "")), *words_of(container)]).lower()
-    return next((kind for kind, marks in MARKS.items() if any(m in said for m in marks)), None)
+    """Which engine a container runs; None where nothing tells.
+
+    Its command counts first: images of one project run other things, too.
+    """
+    words = words_of(container)
+    programs = (
+        kind for kind, marks in PROGRAMS.items() if any(is_program(w, marks) for w in words)
+    )
+    return next(programs, None) or next(image_kinds(image_name(container)), None)
+
+
+def image_kinds(image: str) -> Iterator[str]:
+    """The engines whose mark is in an image's name; none for helpers of their projects."""
+    if HELPERS.search(image.rpartition("/")[2]):
+        return iter(())
+    return (kind for kind, marks in IMAGES.items() if any(mark in image for mark in marks))
+
+
+def image_name(container: Any) -> str:
+    """Registry, path and name of the image, without tag and digest, in lower case."""
+    image = str(container.get("image") or "").lower().partition("@")[0]
+    path, slash, last = image.rpartition("/")
+    return path + slash + last.partition(":")[0]
+
+
+def version_of(container: Any, kind: str | None) -> str | None:
+    """The engine's version by the tag of the engine's own image."""
+    image = image_name(container)
+    marks = IMAGES.get(kind or "", ())
+    own = any(mark in image for mark in marks) and not OTHER_VERSIONS.search(image)
+    found = TAG.search(str(container.get("image") or "")) if own else None
+    return found[1] if found else None
 
 
 def takes_gpu(container: Any) -> bool:
     """Whether a container asks for an accelerator."""
+    return bool(accelerators(container))
+
+
+def accelerators(container: Any) -> dict[str, int]:
+    """Accelerators that a container asks for, by resource name."""
     resources = container.get("resources") or {}
-    asked = {**(resources.get("requests") or {}), **(resources.get("limits") or {})}
-    return any(name.endswith(("/gpu", "/tpu")) or "gpu." in name for name in asked)
+    asked = {**(resources.get("limits") or {}), **(resources.get("requests") or {})}
+    named = {name: str(count) for name, count in asked.items() if is_accelerator(name)}
+    return {name: int(count) for name, count in named.items() if count.isdigit() and int(count)}
 
 
-def words_of(container: Any) -> list[str]:
-    """Command and arguments as words; a shell's script is taken apart like a line typed there."""
-    words = [
-        str(word) for word in [*(container.get("command") or ()), *(container.get("args") or ())]
-    ]
-    if words and words[0].rpartition("/")[2] in SHELLS:
-        return [part for word in words[1:] for part in split(word)]
-    return words
-
-
-def split(line: str) -> list[str]:
-    """The words of a shell line, as far as it can be read."""
-    try:
-        return shlex.split(line, comments=True)
-    except ValueError:
-        return line.split()
+def is_accelerator(resource: str) -> bool:
+    """Whether a resource is a GPU or the like: `nvidia.com/gpu`, `google.com/tpu`, MIG slices."""
+    return (
+        resource.endswith(("/gpu", "/tpu", "/neuron")) or "/mig-" in resource or "gpu." in resource
+    )
 
 
 def flags_of(container: Any) -> dict[str, str]:
     """`--flag value`, `--flag=value` and `--switch` of the command; underscores as dashes."""
     words = words_of(container)
     pairs = (pair(word, words[place + 1 :]) for place, word in enumerate(words))
-    return dict(found for found in pairs if found)
+    found = dict(pair for pair in pairs if pair)
+    return {ALIASES.get(name, name): value for name, value in found.items()}
 
 
 def pair(word: str, rest: Sequence[str]) -> tuple[str, str] | None:
     """A flag and its value; None for a word that is no flag."""
-    if not word.startswith("-") or not word.strip("-"):
+    if not word.startswith("-") or not word.strip("-") or is_number(word):
         return None
     name, equals, value = word.lstrip("-").partition("=")
     if not equals and rest and (not rest[0].startswith("-") or is_number(rest[0])):
@@ -135,9 +189,10 @@ def is_number(text: str) -> bool:
 
 def port_of(container: Any) -> int:
     """Where the engine listens: its flag, else a port that its container names, else its habit."""
-    flag = flags_of(container).get("port", "")
-    if flag.isdigit():
-        return int(flag)
+    flags = flags_of(container)
+    told = [flags[name] for name in PORT_FLAGS if flags.get(name, "").isdigit()]
+    if told:
+        return int(told[0])
     ports = [one for one in container.get("ports") or () if one.get("containerPort")]
     named = [one for one in ports if one.get("name") in {"http", "api", "metrics"}]
     if ports:

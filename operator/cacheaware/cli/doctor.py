@@ -1,0 +1,378 @@
+"""`cacheaware doctor`: timings of a workload that lose requests, before they do."""
+
+import re
+import sys
+import textwrap
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, replace
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from cacheaware.cli import app
+from cacheaware.cli.cluster import NAME, ContextOption, NamespaceOption, namespace_of, with_cluster
+from cacheaware.cli.errors import BadInputError
+from cacheaware.cli.output import Format, OutputOption, console, print_json
+from cacheaware.doctor.facts import Facts, NodeGpus
+from cacheaware.doctor.findings import Finding, Severity, at_least
+from cacheaware.doctor.manifests import ManifestError, documents_of, facts_around
+from cacheaware.doctor.subject import LWS, Subject
+from cacheaware.workload.engine import engine_of, kind_of, takes_gpu
+from cacheaware.workload.template import Workload, workload_of
+
+if TYPE_CHECKING:
+    from cacheaware.kube import Kube
+
+KINDS = {
+    "deployment": "Deployment", "deployments": "Deployment", "deploy": "Deployment",
+    "statefulset": "StatefulSet", "statefulsets": "StatefulSet", "sts": "StatefulSet",
+    "leaderworkerset": LWS, "leaderworkersets": LWS, "lws": LWS,
+}  # fmt: skip
+"""What kubectl calls them; a group behind a dot is allowed."""
+LARGEST = 16 * 1024 * 1024
+STDIN = "-"
+WIDTH = 100
+INDENT = " " * 9
+
+
+class FailOn(StrEnum):
+    """The value of --fail-on."""
+
+    WARNING = "warning"
+    ERROR = "error"
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """Facts told by hand; they win over what was measured."""
+
+    load_s: float | None
+    longest_request_s: float | None
+    nodes: tuple[NodeGpus, ...] | None
+
+    def over(self, facts: Facts) -> Facts:
+        """The facts with these in place of their own."""
+        if self.load_s is not None:
+            facts = replace(facts, load_s=self.load_s)
+        if self.longest_request_s is not None:
+            facts = replace(
+                facts,
+                longest_request_s=self.longest_request_s, longest_is_bound=False, requests=None,
+            )  # fmt: skip
+        return facts if self.nodes is None else replace(facts, nodes=self.nodes)
+
+
+@app.command()
+def doctor(  # noqa: PLR0917 - typer reads options from parameters
+    workloads: Annotated[
+        list[str] | None,
+        typer.Argument(help="deployment/NAME, statefulset/NAME or leaderworkerset/NAME."),
+    ] = None,
+    files: Annotated[
+        list[str] | None,
+        typer.Option("-f", "--filename", help="A manifest; - is standard input."),
+    ] = None,
+    namespace: NamespaceOption = None,
+    context: ContextOption = None,
+    container: Annotated[
+        str | None, typer.Option("--container", help="The engine's container, if it can't be told.")
+    ] = None,
+    load_seconds: Annotated[
+        float | None,
+        typer.Option(min=0, help="How long the engine takes to load; else measured."),
+    ] = None,
+    longest_request_seconds: Annotated[
+        float | None,
+        typer.Option(min=0, help="The longest request (p99.9); else measured."),
+    ] = None,
+    node_gpus: Annotated[
+        list[str] | None,
+        typer.Option(help="GPUs of a node, ALLOCATABLE[:USED]; once for each node."),
+    ] = None,
+    fail_on: Annotated[
+        FailOn, typer.Option(help="Exit code 1 from this severity on.")
+    ] = FailOn.ERROR,
+    output: OutputOption = Format.TABLE,
+) -> None:
+    """Check a workload for timings, probes, hooks and settings that lose requests.
+
+    A manifest is checked without a cluster, unless --context names one. Exit code 1: there are
+    findings of the severity of --fail-on or worse.
+    """
+    if not workloads and not files:
+        raise BadInputError("nothing to look at: name deployment/NAME, or a manifest with -f FILE")
+    given = Given(load_seconds, longest_request_seconds, nodes_given(node_gpus))
+    looks: list[Callable[[], list[Subject]]] = [
+        *(lambda name=name: live(name, namespace, context, container) for name in workloads or ()),
+        *(lambda name=name: written(name, namespace, context, container) for name in files or ()),
+    ]
+    subjects, failed = gather(looks)
+    subjects = [replace(one, facts=given.over(one.facts)) for one in subjects]
+    told = [(one, examined(one)) for one in subjects]
+    show(told, output)
+    bad = at_least((f for _, found in told for f in found), Severity(fail_on.value))
+    raise typer.Exit(2 if failed else 1 if bad else 0)
+
+
+def gather(looks: list[Callable[[], list[Subject]]]) -> tuple[list[Subject], bool]:
+    """What all inputs hold; a bad one is told and does not keep the others from their answer."""
+    subjects: list[Subject] = []
+    failed = False
+    for look in looks:
+        try:
+            subjects += look()
+        except BadInputError as error:
+            print(f"cacheaware: {error}", file=sys.stderr)
+            failed = True
+    return subjects, failed
+
+
+def examined(subject: Subject) -> list[Finding]:
+    """The findings about a workload."""
+    from cacheaware.doctor.examine import examine
+
+    return examine(subject)
+
+
+def nodes_given(texts: list[str] | None) -> tuple[NodeGpus, ...] | None:
+    """The nodes that were told by hand.
+
+    Raises:
+        BadInputError: not two numbers.
+    """
+    if not texts:
+        return None
+    return tuple(node_given(place, text) for place, text in enumerate(texts, 1))
+
+
+def node_given(place: int, text: str) -> NodeGpus:
+    """One node's GPUs.
+
+    Raises:
+        BadInputError: not two numbers.
+    """
+    found = re.fullmatch(r"(\d{1,6})(?::(\d{1,6}))?", text)
+    if found is None:
+        raise BadInputError(f"--node-gpus is {text!r}: allowed is ALLOCATABLE[:USED], such as 8:6")
+    return NodeGpus(f"node {place}", int(found[1]), int(found[2] or 0))
+
+
+def live(
+    name: str, namespace: str | None, context: str | None, container: str | None
+) -> list[Subject]:
+    """A workload of the cluster.
+
+    Raises:
+        BadInputError: its name is none, it does not exist, or its engine can't be told.
+    """
+    kind, own = reference(name)
+    space = checked(namespace or namespace_of(context))
+
+    async def read(kube: "Kube") -> Subject:
+        from cacheaware.doctor.observe import read_facts, read_workload
+
+        workload = await read_workload(kube, kind, space, own)
+        if workload is None:
+            raise BadInputError(f"no {kind} {own!r} in namespace {space!r}")
+        return subject_of(workload, container, await read_facts(kube, workload, space))
+
+    return [with_cluster(read, context)]
+
+
+def reference(text: str) -> tuple[str, str]:
+    """Kind and name of `deploy/chat` or `deployment.apps/chat`.
+
+    Raises:
+        BadInputError: it is neither.
+    """
+    kind, _, name = text.partition("/")
+    found = KINDS.get(kind.partition(".")[0].lower())
+    if found is None or not NAME.fullmatch(name):
+        raise BadInputError(
+            f"the workload is {text!r}: allowed are deployment/NAME, statefulset/NAME and"
+            " leaderworkerset/NAME"
+        )
+    return found, name
+
+
+def checked(namespace: str) -> str:
+    """A namespace.
+
+    Raises:
+        BadInputError: no namespace has this name.
+    """
+    if not NAME.fullmatch(namespace):
+        raise BadInputError(
+            f"the namespace is {namespace!r}: allowed are lowercase letters, digits and -"
+        )
+    return namespace
+
+
+def written(
+    name: str, namespace: str | None, context: str | None, container: str | None
+) -> list[Subject]:
+    """The workloads of a manifest, with the cluster's facts where a context is named.
+
+    Raises:
+        BadInputError: it can't be read, holds no workload, or an engine can't be told.
+    """
+    shown = "standard input" if name == STDIN else name
+    try:
+        documents = documents_of(text_of(name))
+    except ManifestError as error:
+        raise BadInputError(f"{shown}: {error}") from error
+    found = [workload for one in documents if (workload := workload_of(one))]
+    serving = [one for one in found if len(found) == 1 or serves_models(one)]
+    if not serving:
+        raise BadInputError(
+            f"{shown}: holds no workload with an engine: allowed are Deployment, StatefulSet and"
+            " LeaderWorkerSet"
+        )
+    around = facts_around(documents)
+    return [
+        subject_of(one, container, with_context(one, around, namespace, context)) for one in serving
+    ]
+
+
+def serves_models(workload: Workload) -> bool:
+    """Whether one of several workloads in a file is an engine's."""
+    return any(kind_of(one) or takes_gpu(one) for one in workload.containers)
+
+
+def with_context(
+    workload: Workload, around: Facts, namespace: str | None, context: str | None
+) -> Facts:
+    """The facts of the file; those of the cluster too where a context was named."""
+    if context is None:
+        return around
+    space = checked(namespace or workload.namespace or namespace_of(context))
+
+    async def read(kube: "Kube") -> Facts:
+        from cacheaware.doctor.observe import read_facts
+
+        return await read_facts(kube, workload, space)
+
+    return joined(with_cluster(read, context), around)
+
+
+def joined(cluster: Facts, file: Facts) -> Facts:
+    """The cluster's facts and the objects of the file, which replace those of the same name."""
+
+    def both(old: tuple[Any, ...] | None, new: tuple[Any, ...] | None) -> tuple[Any, ...] | None:
+        if new is None:
+            return old
+        names = {(one.get("metadata") or {}).get("name") for one in new}
+        kept = [one for one in old or () if (one.get("metadata") or {}).get("name") not in names]
+        return (*kept, *new)
+
+    return replace(
+        cluster,
+        budgets=both(cluster.budgets, file.budgets),
+        horizontal=both(cluster.horizontal, file.horizontal),
+        vertical=both(cluster.vertical, file.vertical),
+        scalers=both(cluster.scalers, file.scalers),
+    )
+
+
+def subject_of(workload: Workload, container: str | None, facts: Facts) -> Subject:
+    """A workload with its engine.
+
+    Raises:
+        BadInputError: which container is the engine can't be told.
+    """
+    engine = engine_of(workload, container)
+    if engine is not None:
+        return Subject(workload, engine, facts)
+    there = ", ".join(str(one.get("name")) for one in workload.containers) or "none"
+    if container is None:
+        raise BadInputError(
+            f"{workload}: which container is the engine can't be told; --container names one of"
+            f" {there}"
+        )
+    raise BadInputError(f"{workload}: the container is {container!r}: allowed are {there}")
+
+
+def text_of(name: str) -> str:
+    """The text of a file or of standard input.
+
+    Raises:
+        BadInputError: it can't be read, is too large, or is no text.
+    """
+    try:
+        if name == STDIN:
+            content = sys.stdin.buffer.read(LARGEST + 1)
+        else:
+            with Path(name).open("rb") as file:
+                content = file.read(LARGEST + 1)
+        text = content.decode("utf-8-sig")
+    except OSError as error:
+        raise BadInputError(f"{name}: can't be read: {error.strerror or error}") from error
+    except ValueError as error:
+        raise BadInputError(f"{name}: is no text in UTF-8") from error
+    if len(content) > LARGEST:
+        raise BadInputError(f"{name}: is larger than {LARGEST:,} bytes")
+    return text
+
+
+def show(told: list[tuple[Subject, list[Finding]]], output: Format) -> None:
+    """All findings, by workload."""
+    if output is Format.JSON:
+        print_json(
+            {
+                "workloads": [known_of(subject, found) for subject, found in told],
+                "findings": [asdict(one) for _, found in told for one in found],
+            }
+        )
+        return
+    width = min(WIDTH, console().width)
+    for place, (subject, found) in enumerate(told):
+        if place:
+            typer.echo()
+        typer.echo(f"{subject.workload}: {summary(found)}{measured(subject.facts)}")
+        for line in lines(found, width):
+            typer.echo(line)
+
+
+def summary(found: list[Finding]) -> str:
+    """How many of which severity."""
+    counts = Counter(one.severity for one in found)
+    said = [f"{counts[one]} {one}{'s' * (counts[one] != 1)}" for one in Severity if counts[one]]
+    return ", ".join(said) or "nothing found"
+
+
+def known_of(subject: Subject, found: list[Finding]) -> dict[str, Any]:
+    """A workload and the measured facts that its findings rest on; null where unknown."""
+    facts = subject.facts
+    return {
+        "subject": str(subject.workload),
+        "container": subject.engine.name,
+        "engine": subject.engine.kind,
+        "loadSeconds": facts.load_s,
+        "longestRequestSeconds": facts.longest_request_s,
+        "requests": facts.requests,
+        "findings": len(found),
+    }
+
+
+def measured(facts: Facts) -> str:
+    """The facts that were measured or told, in a few words."""
+    said = []
+    if facts.load_s is not None:
+        said.append(f"loads in {facts.load_s:.0f} s")
+    if facts.longest_request_s is not None:
+        said.append(f"requests take up to {facts.longest_request_s:g} s (p99.9)")
+    return f"; {', '.join(said)}" if said else ""
+
+
+def lines(found: list[Finding], width: int) -> Iterator[str]:
+    """Findings as a person reads them."""
+    for one in found:
+        yield f"{one.severity:<8} {one.id}"
+        for text in filter(None, (one.message, one.fix and f"Fix: {one.fix}")):
+            yield from textwrap.wrap(
+                text, width, initial_indent=INDENT, subsequent_indent=INDENT,
+                break_long_words=False, break_on_hyphens=False,
+            )  # fmt: skip
