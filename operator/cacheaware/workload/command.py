@@ -70,5 +70,11 @@ def program(word: str) -> str:
 
 
 def is_program(word: str, names: Iterable[str]) -> bool:
-    """Whether a word runs one of these: the program itself, or a module of the package."""
-    return any(program(word) == name or word.startswith(f"{name}.") for name in names)
+    """Whether a word runs one of these: the program itself, or a module of the package.
+
+    A path counts only below a folder `bin`: others are models and data.
+    """
+    return any(
+        word == name or word.endswith(f"/bin/{name}") or word.startswith(f"{name}.")
+        for name in names
+    )

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from cacheaware.workload.command import is_program, words_of
+from cacheaware.workload.command import is_program, program, words_of
 from cacheaware.workload.template import Workload
 
 IMAGES: dict[str, tuple[str, ...]] = {
@@ -115,6 +115,7 @@ def kind_of(container: Any) -> str | None:
     Its command counts first: images of one project run other things, too.
     """
     words = words_of(container)
+    words = [program(word) for word in words[:1]] + words[1:]
     programs = (
         kind for kind, marks in PROGRAMS.items() if any(is_program(w, marks) for w in words)
     )
