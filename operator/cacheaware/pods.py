@@ -30,6 +30,12 @@ class PodRecord:
     ready: bool = False
     ready_since: float | None = None
     created: float = 0.0
+    scheduled_at: float | None = None
+    """When it got its node."""
+    started_at: float | None = None
+    """When the last of its containers started; None while one has not."""
+    startup_budget_s: float | None = None
+    """What the startup probes of its containers give them; None without such a probe."""
     terminating: bool = False
     deleted_at: float | None = None
     """When its grace period ends; None while it is not being deleted."""
@@ -60,7 +66,7 @@ def pod_record(body: Mapping[str, Any]) -> PodRecord:
     meta, spec, status = body["metadata"], body.get("spec") or {}, body.get("status") or {}
     annotations: Mapping[str, str] = meta.get("annotations") or {}
     containers = [*(spec.get("initContainers") or ()), *(spec.get("containers") or ())]
-    ready = _ready_condition(status)
+    ready = _since(status, "Ready")
     return PodRecord(
         namespace=meta.get("namespace", ""),
         name=meta["name"],
@@ -71,10 +77,13 @@ def pod_record(body: Mapping[str, Any]) -> PodRecord:
         ready=ready is not None,
         ready_since=ready,
         created=seconds(meta.get("creationTimestamp")) or 0.0,
+        scheduled_at=_since(status, "PodScheduled"),
+        started_at=_started(spec, status),
+        startup_budget_s=_startup_budget(spec),
         terminating="deletionTimestamp" in meta,
         deleted_at=seconds(meta.get("deletionTimestamp")),
         pending=status.get("phase") == "Pending",
-        disrupted=_is(status, "DisruptionTarget"),
+        disrupted=_since(status, "DisruptionTarget") is not None,
         finished=status.get("phase") in FINISHED,
         restarts=sum(one.get("restartCount", 0) for one in status.get("containerStatuses") or ()),
         stuck=_stuck(status),
@@ -92,16 +101,33 @@ def seconds(time: str | None) -> float | None:
     return datetime.fromisoformat(time).timestamp() if time else None
 
 
-def _ready_condition(status: Mapping[str, Any]) -> float | None:
+def _since(status: Mapping[str, Any], kind: str) -> float | None:
+    """Since when a condition has been True; None while it is not."""
     for one in status.get("conditions") or ():
-        if one.get("type") == "Ready" and one.get("status") == "True":
+        if one.get("type") == kind and one.get("status") == "True":
             return seconds(one.get("lastTransitionTime")) or 0.0
     return None
 
 
-def _is(status: Mapping[str, Any], kind: str) -> bool:
-    found = (one for one in status.get("conditions") or () if one.get("type") == kind)
-    return any(one.get("status") == "True" for one in found)
+def _started(spec: Mapping[str, Any], status: Mapping[str, Any]) -> float | None:
+    """When all containers ran, sidecars aside: those start before the engine's image is there."""
+    states = [one.get("state") or {} for one in status.get("containerStatuses") or ()]
+    times = [seconds((one.get("running") or {}).get("startedAt")) for one in states]
+    if not times or len(times) < len(spec.get("containers") or ()) or None in times:
+        return None
+    return max(time for time in times if time is not None)
+
+
+def _startup_budget(spec: Mapping[str, Any]) -> float | None:
+    """The longest time that a startup probe allows (kubelet: delay + period x failures)."""
+    probes = [one.get("startupProbe") for one in spec.get("containers") or ()]
+    budgets = [
+        float(one.get("initialDelaySeconds") or 0)
+        + float(one.get("periodSeconds") or 10) * float(one.get("failureThreshold") or 3)
+        for one in probes
+        if one
+    ]
+    return max(budgets, default=None)
 
 
 def _stuck(status: Mapping[str, Any]) -> str | None:

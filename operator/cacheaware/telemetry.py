@@ -8,6 +8,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from pythonjsonlogger.core import RESERVED_ATTRS
 from pythonjsonlogger.json import JsonFormatter
 
+from cacheaware.decide.cold_start import ColdStart, Stage
 from cacheaware.decide.decision import Decision
 from cacheaware.decide.fleet import FleetView
 from cacheaware_sidecar.phase import Phase
@@ -63,6 +64,13 @@ class Metrics:
             ("call", "outcome"),
             registry=self.registry,
         )
+        self.cold_starts = Histogram(
+            "cacheaware_cold_start_seconds",
+            "Pods' ways to serving, by stage: schedule, pull, load, warm, and total.",
+            (*SCALER, "stage"),
+            registry=self.registry,
+            buckets=(1, 2.5, 5, 10, 20, 40, 60, 90, 120, 180, 300, 600, 1200, 1800, 3600),
+        )
         self.api_errors = Counter(
             "cacheaware_api_errors",
             "Calls to the Kubernetes API that failed; status 0: not reached.",
@@ -92,6 +100,12 @@ class Metrics:
     def api_error(self, method: str, status: int) -> None:
         """A call to the API failed."""
         self.api_errors.labels(method, str(status)).inc()
+
+    def started(self, namespace: str, name: str, start: ColdStart) -> None:
+        """A pod has begun to serve."""
+        for stage in Stage:
+            self.cold_starts.labels(namespace, name, stage.value).observe(start.of(stage))
+        self.cold_starts.labels(namespace, name, "total").observe(start.total)
 
     def control_call(self, call: str, outcome: str) -> None:
         """A sidecar was called."""
@@ -142,8 +156,9 @@ class Metrics:
         """Remove a scaler's series."""
         self.undecided(namespace, name)
         match = {"namespace": namespace, "name": name}
-        for counter in (self.scaled, self.scrape_errors, self.wrong_victims, self.failed_rounds):
-            counter.remove_by_labels(match)
+        counters = (self.scaled, self.scrape_errors, self.wrong_victims, self.failed_rounds)
+        for metric in (*counters, self.cold_starts):
+            metric.remove_by_labels(match)
 
 
 def show(gauge: Gauge, key: tuple[str, str], value: float | None) -> None:

@@ -148,3 +148,68 @@ def waiting(name, reason):
 def test_what_keeps_a_pod_from_starting_is_read(status, stuck):
     body = {"metadata": {"name": "a", "uid": "u"}, "status": status}
     assert pod_record(body).stuck == stuck
+
+
+def test_the_times_of_a_start_are_read():
+    record = pod_record(
+        {
+            "metadata": {"name": "a", "uid": "u", "creationTimestamp": "2026-01-01T00:00:00Z"},
+            "spec": {
+                "containers": [
+                    {
+                        "name": "engine",
+                        "startupProbe": {"periodSeconds": 10, "failureThreshold": 60},
+                    },
+                    {"name": "proxy", "startupProbe": {"initialDelaySeconds": 5}},
+                ]
+            },
+            "status": {
+                "conditions": [
+                    {
+                        "type": "PodScheduled",
+                        "status": "True",
+                        "lastTransitionTime": "2026-01-01T00:00:02Z",
+                    }
+                ],
+                "containerStatuses": [
+                    {"name": "engine", "state": {"running": {"startedAt": "2026-01-01T00:00:09Z"}}},
+                    {"name": "proxy", "state": {"running": {"startedAt": "2026-01-01T00:00:07Z"}}},
+                ],
+            },
+        }
+    )
+    assert record.scheduled_at - record.created == 2.0
+    assert record.started_at - record.created == 9.0
+    assert record.startup_budget_s == 600.0
+
+
+@pytest.mark.parametrize(
+    "statuses",
+    [
+        [],
+        [{"name": "engine", "state": {"waiting": {"reason": "ContainerCreating"}}}],
+        [{"name": "engine", "state": {"running": {"startedAt": "2026-01-01T00:00:09Z"}}}] * 1,
+    ],
+    ids=["none", "waiting", "one of two"],
+)
+def test_a_pod_has_started_when_all_its_containers_have(statuses):
+    containers = [{"name": "engine"}, {"name": "proxy"}]
+    body = {
+        "metadata": {"name": "a", "uid": "u"},
+        "spec": {"containers": containers},
+        "status": {"containerStatuses": statuses},
+    }
+    record = pod_record(body)
+    assert (record.started_at, record.startup_budget_s) == (None, None)
+
+
+def test_what_kubernetes_takes_away_and_when_it_will_be_gone_is_told():
+    body = {
+        "metadata": {"name": "a", "uid": "u", "deletionTimestamp": "1970-01-01T00:01:00Z"},
+        "status": {
+            "phase": "Pending",
+            "conditions": [{"type": "DisruptionTarget", "status": "True"}],
+        },
+    }
+    record = pod_record(body)
+    assert (record.deleted_at, record.pending, record.disrupted) == (60.0, True, True)

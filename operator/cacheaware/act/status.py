@@ -9,7 +9,8 @@ from typing import Any
 from cacheaware import names
 from cacheaware.act.conditions import Situation, conditions, dated
 from cacheaware.act.events import Subject, timestamp
-from cacheaware.api.status import MAX_DECISIONS, record_of
+from cacheaware.api.status import MAX_DECISIONS, learned_of, learned_record, record_of
+from cacheaware.decide.cold_start import Learned
 from cacheaware.decide.decision import Decision
 from cacheaware.kube import Kube, KubeError
 
@@ -21,6 +22,8 @@ CHANGED_SECONDS = 60.0
 """Numbers may be this old while the load changes."""
 NOTICEABLE = 0.25
 """A change of a signal's demand by this much of a replica is one that a person would see."""
+LEARNED_SECONDS = 600.0
+"""What starts have taught is written no more often than this."""
 SETTLE_SECONDS = 15.0
 """What flips back and forth is written no more often than this."""
 
@@ -39,6 +42,9 @@ class StatusMemory:
     minor: tuple[Any, ...] = ()
     demands: Mapping[str, float] = field(default_factory=dict)
     written_at: float | None = None
+    learned: Learned = field(default_factory=Learned)
+    """What was read at the start, or written last."""
+    learned_at: float | None = None
 
 
 class StatusWriter:
@@ -56,8 +62,7 @@ class StatusWriter:
         Raises:
             KubeError: it was not written.
         """
-        if not memory.loaded:
-            await self._load(subject, memory)
+        await self.recall(subject, memory)
         urgent, minor = signature(found, generation, memory.last_scale_time)
         demands = demands_of(found.decision)
         moved = noticeable(memory.demands, demands)
@@ -66,16 +71,38 @@ class StatusWriter:
         now = timestamp()
         memory.decisions = with_decision(memory.decisions, found.decision, now)
         status = status_body(found, generation, memory, now)
+        learned = self._learned(found, memory)
+        status |= (
+            {}
+            if learned is None
+            else {"learned": learned_record(learned).model_dump(by_alias=True, exclude_none=True)}
+        )
         body = {"metadata": {"uid": subject.uid}, "status": status}  # refused on a namesake
         answer = await self._kube.patch(f"{path(subject)}/status", body)
         memory.conditions = status["conditions"]
         if urgent != memory.urgent:
             memory.earlier, memory.urgent = memory.urgent, urgent
         memory.minor, memory.demands, memory.written_at = minor, demands, self._clock()
+        if learned is not None:
+            memory.learned, memory.learned_at = learned, memory.written_at
         return dropped(status, answer.get("status") or {})
 
-    async def _load(self, subject: Subject, memory: StatusMemory) -> None:
-        """Go on from what the operator before us wrote."""
+    def _learned(self, found: Situation, memory: StatusMemory) -> Learned | None:
+        """What starts have taught, when that is to be written; starts are rare, and so is this."""
+        learned = found.fleet.learned if found.fleet else Learned()
+        known, at = memory.learned, memory.learned_at
+        same = (learned.starts, learned.nodes) in {(known.starts, known.nodes), ((), ())}
+        early = at is not None and self._clock() - at < LEARNED_SECONDS
+        return None if same or early else learned
+
+    async def recall(self, subject: Subject, memory: StatusMemory) -> None:
+        """Go on from what the operator before us wrote; once.
+
+        Raises:
+            KubeError: it can't be read now.
+        """
+        if memory.loaded:
+            return
         body = await self._kube.get(path(subject))
         if body["metadata"].get("uid") != subject.uid:
             raise KubeError(404, "NotFound", "it was deleted and created anew")
@@ -83,6 +110,7 @@ class StatusWriter:
         memory.conditions = list(status.get("conditions") or ())
         memory.decisions = list(status.get("decisions") or ())
         memory.last_scale_time = memory.last_scale_time or status.get("lastScaleTime")
+        memory.learned = learned_of(status)
         memory.loaded = True
 
 

@@ -1,11 +1,21 @@
 """`status`: every field that the operator writes, so that the API server stores each of them."""
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import Field, ValidationError
 from pydantic.config import JsonDict
 
 from cacheaware.api.base import Count, Model
+from cacheaware.decide.cold_start import (
+    ENOUGH,
+    KEPT,
+    PERCENTILE,
+    ColdStart,
+    Learned,
+    expected_s,
+    percentile,
+)
 from cacheaware.decide.decision import Decision
 
 DATE_TIME: JsonDict = {"format": "date-time"}
@@ -95,6 +105,40 @@ class DecisionRecord(Model):
     """Serving pods of which nothing was known."""
 
 
+class StartRecord(Model):
+    """One pod's way from created to serving, in seconds per stage."""
+
+    schedule: float = Field(ge=0)
+    """Until it had a node."""
+    pull: float = Field(ge=0)
+    """Until its containers ran: images, volumes, init containers."""
+    load: float = Field(ge=0)
+    """Until the engine was healthy."""
+    warm: float = Field(ge=0)
+    """Until it was Ready."""
+
+
+class LearnedRecord(Model):
+    """How long pods of this workload take to serve; an operator that starts goes on from it."""
+
+    cold_start_seconds: Count | None = None
+    """From created to serving, the median; absent while fewer than five starts were seen."""
+    cold_start_p99_seconds: Count | None = None
+    """The slowest but one in a hundred; a start that takes half as long again is overdue."""
+    starts: list[StartRecord] | None = Field(
+        default=None,
+        max_length=KEPT,
+        json_schema_extra={"x-kubernetes-list-type": "atomic"},
+    )
+    """The last starts, oldest first."""
+    nodes: list[str] | None = Field(
+        default=None,
+        max_length=KEPT,
+        json_schema_extra={"x-kubernetes-list-type": "atomic"},
+    )
+    """Nodes on which a pod has served: the image is there."""
+
+
 class ScalerStatus(Model):
     """What the operator sees, decides and did."""
 
@@ -118,6 +162,8 @@ class ScalerStatus(Model):
         json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]},
     )
     """The state in its aspects; Ready sums them up, and its reason is the last decision's."""
+    learned: LearnedRecord | None = None
+    """What starts have taught; written at most each ten minutes."""
     decisions: list[DecisionRecord] | None = Field(
         default=None,
         max_length=MAX_DECISIONS,
@@ -169,3 +215,37 @@ def record_of(decision: Decision, time: str) -> DecisionRecord:
 def shortened(text: str, limit: int) -> str:
     """A text of at most `limit` characters; a cut one ends in an ellipsis."""
     return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def learned_record(learned: Learned) -> LearnedRecord:
+    """What starts have taught, as the status keeps it."""
+    totals = [one.total for one in learned.starts]
+    median, slowest = expected_s(learned.starts), percentile(totals, PERCENTILE)
+    return LearnedRecord(
+        cold_start_seconds=None if median is None else round(median),
+        cold_start_p99_seconds=None if slowest is None or len(totals) < ENOUGH else round(slowest),
+        starts=[
+            StartRecord(
+                schedule=round(one.schedule, 1),
+                pull=round(one.pull, 1),
+                load=round(one.load, 1),
+                warm=round(one.warm, 1),
+            )
+            for one in learned.starts
+        ]
+        or None,
+        nodes=list(learned.nodes) or None,
+    )
+
+
+def learned_of(status: Mapping[str, Any]) -> Learned:
+    """What an operator before us has learned; nothing where that can't be read."""
+    try:
+        record = LearnedRecord.model_validate(status.get("learned") or {})
+    except ValidationError:
+        return Learned()
+    starts = tuple(
+        ColdStart(schedule=one.schedule, pull=one.pull, load=one.load, warm=one.warm)
+        for one in record.starts or ()
+    )
+    return Learned(starts=starts, nodes=tuple(record.nodes or ()))

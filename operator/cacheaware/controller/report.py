@@ -93,6 +93,13 @@ class Reporter:
             log.error("%s/%s: %s", subject.namespace, subject.name, told)
             await self._events.send(subject, WARNING, Reasons.SCHEMA_OUTDATED, told)
 
+    async def recall(self, subject: Subject, memory: StatusMemory) -> None:
+        """Read what the operator before us has learned; a failure leaves it for the next round."""
+        try:
+            await self._status.recall(subject, memory)
+        except KubeError as error:
+            log.debug("status of %s/%s: %s", subject.namespace, subject.name, error)
+
     async def scaled(self, subject: Subject, decision: Decision) -> None:
         """Replicas were written."""
         up = decision.desired > decision.current

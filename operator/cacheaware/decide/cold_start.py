@@ -71,6 +71,17 @@ class Starting:
 Starts = tuple[ColdStart, ...]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Learned:
+    """What a workload's starts have taught; kept from round to round and in the status."""
+
+    starts: Starts = ()
+    nodes: tuple[str, ...] = ()
+    """Nodes on which a pod has served, the newest last: the image is there."""
+    counted: frozenset[str] = frozenset()
+    """Uids of living pods whose start is counted, or was not seen."""
+
+
 def with_start(starts: Starts, new: ColdStart) -> Starts:
     """The newest starts, oldest first."""
     return (*starts, new)[-KEPT:]

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from cacheaware.decide.cold_start import Learned, Starting
 from cacheaware_sidecar.phase import Phase
 
 
@@ -54,6 +55,8 @@ class PodView:
     terminating: bool = False
     age_s: float = 3600.0
     """Since the pod was created."""
+    starting: Starting | None = None
+    """Where its start stands; None for one that has served, or where that is not known."""
     serving_age_s: float | None = None
     """Since it first served; None while it starts or where that is not known."""
     load: PodLoad | None = None
@@ -106,6 +109,8 @@ class FleetView:
     """A rolling update is under way: nothing is shrunk."""
     conflict: str | None = None
     """Who else owns the replicas, in words; None when nobody does."""
+    learned: Learned = field(default_factory=Learned)
+    """How long pods of this workload take to serve."""
     observation: str = "Sidecar"
     """Sidecar, Direct or Mixed: how this round's pods were seen."""
     problems: tuple[str, ...] = field(default=())

@@ -34,6 +34,8 @@ class PodMemory:
     """It has been Ready, or its sidecar said so, since its containers last restarted."""
     phase: Phase | None = None
     """The last phase that its sidecar told."""
+    phase_at: float = 0.0
+    """When its sidecar first told that phase, in the operator's clock."""
     sidecar: bool = False
     """It was last seen through its sidecar."""
     drain: DrainState = field(default_factory=DrainState)
@@ -82,7 +84,15 @@ def _life(memory: PodMemory, record: PodRecord, look: Look | None) -> PodMemory:
     if look is None or look.phase is None:
         return memory
     start = look.start if look.start.warming_s is not None else memory.start
-    return replace(memory, phase=look.phase, sidecar=True, drain=look.drain, start=start)
+    since = memory.phase_at if look.phase is memory.phase else look.at
+    return replace(
+        memory,
+        phase=look.phase,
+        phase_at=since,
+        sidecar=True,
+        drain=look.drain,
+        start=start,
+    )
 
 
 def _silent(memory: PodMemory, look: Look) -> PodMemory:

@@ -18,6 +18,7 @@ from cacheaware.act.status import (
     with_decision,
 )
 from cacheaware.api.models import CacheAwareScaler
+from cacheaware.decide.cold_start import ColdStart, Learned
 from cacheaware.decide.decision import Decision, Term, Victim
 from cacheaware.decide.fleet import FleetView, PodLoad, PodView
 from cacheaware.kube import KubeError
@@ -193,3 +194,51 @@ def test_a_repeated_decision_takes_the_place_of_the_newest_and_ten_are_kept():
 
 def test_what_was_not_sent_is_not_missed():
     assert dropped({"a": None, "conditions": []}, {}) == ("status.conditions",)
+
+
+START = ColdStart(schedule=1.0, pull=20.0, load=40.0, warm=8.0)
+
+
+def having_learned(count, found=FOUND, desired=2):
+    learned = Learned(starts=(START,) * count, nodes=("node-1",))
+    decision = replace(DECISION, desired=desired)
+    return replace(found, fleet=replace(FLEET, learned=learned), decision=decision)
+
+
+async def test_what_starts_have_taught_is_written_each_ten_minutes_at_most(
+    api, writer, subject, clock
+):
+    memory = StatusMemory()
+
+    def learned():
+        return api.get(SCALERS, "demo", "chat")["status"].get("learned", {}).get("starts", [])
+
+    await writer.write(subject, 1, FOUND, memory)
+    assert learned() == []
+    await writer.write(subject, 1, having_learned(1, desired=4), memory)
+    assert len(learned()) == 1
+    clock[0] = 599.0
+    await writer.write(subject, 1, having_learned(2, desired=5), memory)
+    assert len(learned()) == 1
+    clock[0] = 1200.0
+    await writer.write(subject, 1, having_learned(2, desired=6), memory)
+    assert len(learned()) == 2
+
+
+async def test_an_operator_goes_on_from_what_the_one_before_it_has_learned(
+    api, writer, subject, clock
+):
+    await writer.write(subject, 1, having_learned(3), StatusMemory())
+    memory = StatusMemory()
+    await writer.recall(subject, memory)
+    assert memory.learned == Learned(starts=(START,) * 3, nodes=("node-1",))
+    await writer.recall(subject, memory)
+    reads = [call for call in api.calls if call.method == "GET"]
+    assert len(reads) == 2
+
+
+async def test_a_fleet_that_has_no_learned_starts_keeps_what_is_in_the_status(api, writer, subject):
+    memory = StatusMemory()
+    await writer.write(subject, 1, having_learned(3), memory)
+    await writer.write(subject, 2, FOUND, memory)
+    assert api.get(SCALERS, "demo", "chat")["status"]["learned"]["starts"]

@@ -5,7 +5,15 @@ import pytest
 from cacheaware.api.models import CacheAwareScaler, ScalerStatus, record_of
 from cacheaware.api.policy import policy_of
 from cacheaware.api.spec import DIALECTS
-from cacheaware.api.status import MAX_INT32, MAX_MESSAGE, MAX_TERMS, MAX_VICTIMS
+from cacheaware.api.status import (
+    MAX_INT32,
+    MAX_MESSAGE,
+    MAX_TERMS,
+    MAX_VICTIMS,
+    learned_of,
+    learned_record,
+)
+from cacheaware.decide.cold_start import ColdStart, Learned
 from cacheaware.decide.decision import Decision, Term, Victim
 from cacheaware.decide.policy import PRUNED, SCALE_DOWN, SCALE_UP, Policy, RatePolicy
 
@@ -151,6 +159,12 @@ def test_a_status_that_was_written_reads_back_equal(case, scaler, stored):
         "startingReplicas": 0,
         "lastScaleTime": "2026-01-01T00:00:00Z",
         "observation": "Sidecar",
+        "learned": {
+            "coldStartSeconds": 71,
+            "coldStartP99Seconds": 80,
+            "starts": [{"schedule": 1.0, "pull": 20.0, "load": 40.5, "warm": 9.0}],
+            "nodes": ["node-1"],
+        },
         "conditions": [
             {
                 "type": "Ready",
@@ -171,3 +185,22 @@ def test_a_status_that_was_written_reads_back_equal(case, scaler, stored):
     assert case("093", "expect.json")["roundtrip_equal"] is (kept == written) is True
     assert set(written) == {field.alias for field in ScalerStatus.model_fields.values()}
     assert ScalerStatus.model_validate(kept).model_dump(exclude_none=True) == written
+
+
+def test_what_starts_have_taught_is_kept_and_read_again():
+    starts = tuple(ColdStart(schedule=1.0, pull=20.0, load=40.0 + n, warm=8.0) for n in range(5))
+    learned = Learned(starts=starts, nodes=("node-1",), counted=frozenset({"a"}))
+    kept = learned_record(learned).model_dump(by_alias=True, exclude_none=True)
+    assert (kept["coldStartSeconds"], kept["coldStartP99Seconds"]) == (71, 73)
+    assert learned_of({"learned": kept}) == Learned(starts=starts, nodes=("node-1",))
+
+
+def test_few_starts_are_kept_without_a_figure():
+    few = learned_record(Learned(starts=(ColdStart(schedule=1, pull=1, load=1, warm=1),)))
+    assert (few.cold_start_seconds, few.cold_start_p99_seconds) == (None, None)
+    assert few.starts
+
+
+@pytest.mark.parametrize("status", [{}, {"learned": {"starts": [{"pull": -1}]}}])
+def test_what_cannot_be_read_teaches_nothing(status):
+    assert learned_of(status) == Learned()

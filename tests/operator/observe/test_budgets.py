@@ -93,7 +93,9 @@ async def test_budgets_are_read_once_for_a_while(api, kube):
 
 
 async def test_budgets_that_cannot_be_read_guard_every_pod(api, kube):
-    api.faults.append(Fault(lambda _, path: "poddisruptionbudgets" in path, status=403, reason="Forbidden"))
+    api.faults.append(
+        Fault(lambda _, path: "poddisruptionbudgets" in path, status=403, reason="Forbidden")
+    )
     told = await Budgets(kube).guards("demo", ["a"], PODS)
     assert told.keys() == set("abcd")
     assert told["a"] == "the PodDisruptionBudgets can't be read: Forbidden"
