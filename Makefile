@@ -7,7 +7,7 @@ CLUSTER := $(PYTHON) -m tests.cluster
 # The parts that import nothing but the standard library: tested whole, each branch of them.
 PURE := */cacheaware/decide/*,*/cacheaware_sidecar/kv/*,*/cacheaware_sidecar/engines/*,*/cacheaware_sim/engine.py
 
-.PHONY: help install lint format test unit coverage demo e2e e2e-vllm docs docs-check images \
+.PHONY: help install lint format test unit coverage demo e2e e2e-vllm e2e-drain docs docs-check images \
 	cluster-up cluster-down clean
 
 help: ## what the targets do
@@ -31,7 +31,7 @@ format: install ## let ruff write
 	$(BIN)/ruff format .
 
 test: lint ## everything, with the end-to-end tests where a cluster can be made
-	$(BIN)/pytest -m 'not vllm and not benchmark' --cov --cov-report=
+	$(BIN)/pytest -m 'not vllm and not drain and not benchmark' --cov --cov-report=
 	$(MAKE) --no-print-directory coverage
 	$(BIN)/pytest -m benchmark -s
 
@@ -43,10 +43,14 @@ coverage: ## of the last test run: 100 % of the pure parts, 90 % of the rest
 	$(BIN)/coverage report --omit='$(PURE)' --fail-under=90
 
 e2e: install ## only the end-to-end tests, on a real cluster
-	$(BIN)/pytest -m 'e2e and not vllm'
+	$(BIN)/pytest -m 'e2e and not vllm and not drain'
 
 e2e-vllm: install ## the end-to-end test on the real vLLM (4 minutes and 6 GB the first time)
 	$(BIN)/pytest -m vllm -s
+
+e2e-drain: install ## pods go in every way, engines end by every habit: what clients lose (an hour)
+	rm -f build/drain.jsonl
+	$(BIN)/pytest -m drain -s; code=$$?; $(BIN)/python -m tests.e2e.drain.page && exit $$code
 
 demo: install ## a cluster, mock engines, load: watch it grow and shrink, with reasons
 	$(BIN)/python -m tests.e2e.demo
