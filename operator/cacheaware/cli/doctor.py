@@ -2,10 +2,8 @@
 
 import re
 import sys
-import textwrap
-from collections import Counter
-from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,11 +12,11 @@ import typer
 
 from cacheaware.cli import app
 from cacheaware.cli.cluster import NAME, ContextOption, NamespaceOption, namespace_of, with_cluster
+from cacheaware.cli.doctor_view import show
 from cacheaware.cli.errors import BadInputError
-from cacheaware.cli.output import Format, OutputOption, console, print_json
+from cacheaware.cli.output import Format, OutputOption
 from cacheaware.doctor.facts import Facts, NodeGpus
 from cacheaware.doctor.findings import Finding, Severity, at_least
-from cacheaware.doctor.manifests import ManifestError, documents_of, facts_around
 from cacheaware.doctor.subject import LWS, Subject
 from cacheaware.workload.engine import engine_of, kind_of, takes_gpu
 from cacheaware.workload.template import Workload, workload_of
@@ -34,8 +32,10 @@ KINDS = {
 """What kubectl calls them; a group behind a dot is allowed."""
 LARGEST = 16 * 1024 * 1024
 STDIN = "-"
-WIDTH = 100
-INDENT = " " * 9
+WRONG_TYPES = (AttributeError, KeyError, TypeError, ValueError)
+"""How a manifest shows whose fields have other types than Kubernetes' own."""
+
+Told = tuple[Subject, list[Finding]]
 
 
 class FailOn(StrEnum):
@@ -109,32 +109,45 @@ def doctor(  # noqa: PLR0917 - typer reads options from parameters
         *(lambda name=name: live(name, namespace, context, container) for name in workloads or ()),
         *(lambda name=name: written(name, namespace, context, container) for name in files or ()),
     ]
-    subjects, failed = gather(looks)
-    subjects = [replace(one, facts=given.over(one.facts)) for one in subjects]
-    told = [(one, examined(one)) for one in subjects]
+    told, failed = gather(looks, given)
     show(told, output)
     bad = at_least((f for _, found in told for f in found), Severity(fail_on.value))
     raise typer.Exit(2 if failed else 1 if bad else 0)
 
 
-def gather(looks: list[Callable[[], list[Subject]]]) -> tuple[list[Subject], bool]:
-    """What all inputs hold; a bad one is told and does not keep the others from their answer."""
-    subjects: list[Subject] = []
+def gather(looks: list[Callable[[], list[Subject]]], given: Given) -> tuple[list[Told], bool]:
+    """What all inputs hold; a bad one is said and does not keep the others from their answer."""
+    told: list[Told] = []
     failed = False
     for look in looks:
         try:
-            subjects += look()
+            told += [examined(one, given) for one in look()]
         except BadInputError as error:
             print(f"cacheaware: {error}", file=sys.stderr)
             failed = True
-    return subjects, failed
+    return told, failed
 
 
-def examined(subject: Subject) -> list[Finding]:
-    """The findings about a workload."""
+def examined(subject: Subject, given: Given) -> Told:
+    """A workload and the findings about it.
+
+    Raises:
+        BadInputError: a field of its pod template has another type than Kubernetes' own.
+    """
     from cacheaware.doctor.examine import examine
 
-    return examine(subject)
+    subject = replace(subject, facts=given.over(subject.facts))
+    try:
+        return subject, examine(subject)
+    except WRONG_TYPES as error:
+        raise malformed(subject.workload) from error
+
+
+def malformed(what: object) -> BadInputError:
+    """What to do about a manifest that no API server would take."""
+    return BadInputError(
+        f"{what}: a field has the wrong type; `kubectl apply --dry-run=server` says which"
+    )
 
 
 def nodes_given(texts: list[str] | None) -> tuple[NodeGpus, ...] | None:
@@ -219,13 +232,17 @@ def written(
     Raises:
         BadInputError: it can't be read, holds no workload, or an engine can't be told.
     """
+    from cacheaware.doctor.manifests import ManifestError, documents_of, facts_around
+
     shown = "standard input" if name == STDIN else name
     try:
         documents = documents_of(text_of(name))
+        found = [workload for one in documents if (workload := workload_of(one))]
+        serving = [one for one in found if len(found) == 1 or container or serves_models(one)]
     except ManifestError as error:
         raise BadInputError(f"{shown}: {error}") from error
-    found = [workload for one in documents if (workload := workload_of(one))]
-    serving = [one for one in found if len(found) == 1 or serves_models(one)]
+    except WRONG_TYPES as error:
+        raise malformed(shown) from error
     if not serving:
         raise BadInputError(
             f"{shown}: holds no workload with an engine: allowed are Deployment, StatefulSet and"
@@ -283,7 +300,10 @@ def subject_of(workload: Workload, container: str | None, facts: Facts) -> Subje
     Raises:
         BadInputError: which container is the engine can't be told.
     """
-    engine = engine_of(workload, container)
+    try:
+        engine = engine_of(workload, container)
+    except WRONG_TYPES as error:
+        raise malformed(workload) from error
     if engine is not None:
         return Subject(workload, engine, facts)
     there = ", ".join(str(one.get("name")) for one in workload.containers) or "none"
@@ -315,64 +335,3 @@ def text_of(name: str) -> str:
     if len(content) > LARGEST:
         raise BadInputError(f"{name}: is larger than {LARGEST:,} bytes")
     return text
-
-
-def show(told: list[tuple[Subject, list[Finding]]], output: Format) -> None:
-    """All findings, by workload."""
-    if output is Format.JSON:
-        print_json(
-            {
-                "workloads": [known_of(subject, found) for subject, found in told],
-                "findings": [asdict(one) for _, found in told for one in found],
-            }
-        )
-        return
-    width = min(WIDTH, console().width)
-    for place, (subject, found) in enumerate(told):
-        if place:
-            typer.echo()
-        typer.echo(f"{subject.workload}: {summary(found)}{measured(subject.facts)}")
-        for line in lines(found, width):
-            typer.echo(line)
-
-
-def summary(found: list[Finding]) -> str:
-    """How many of which severity."""
-    counts = Counter(one.severity for one in found)
-    said = [f"{counts[one]} {one}{'s' * (counts[one] != 1)}" for one in Severity if counts[one]]
-    return ", ".join(said) or "nothing found"
-
-
-def known_of(subject: Subject, found: list[Finding]) -> dict[str, Any]:
-    """A workload and the measured facts that its findings rest on; null where unknown."""
-    facts = subject.facts
-    return {
-        "subject": str(subject.workload),
-        "container": subject.engine.name,
-        "engine": subject.engine.kind,
-        "loadSeconds": facts.load_s,
-        "longestRequestSeconds": facts.longest_request_s,
-        "requests": facts.requests,
-        "findings": len(found),
-    }
-
-
-def measured(facts: Facts) -> str:
-    """The facts that were measured or told, in a few words."""
-    said = []
-    if facts.load_s is not None:
-        said.append(f"loads in {facts.load_s:.0f} s")
-    if facts.longest_request_s is not None:
-        said.append(f"requests take up to {facts.longest_request_s:g} s (p99.9)")
-    return f"; {', '.join(said)}" if said else ""
-
-
-def lines(found: list[Finding], width: int) -> Iterator[str]:
-    """Findings as a person reads them."""
-    for one in found:
-        yield f"{one.severity:<8} {one.id}"
-        for text in filter(None, (one.message, one.fix and f"Fix: {one.fix}")):
-            yield from textwrap.wrap(
-                text, width, initial_indent=INDENT, subsequent_indent=INDENT,
-                break_long_words=False, break_on_hyphens=False,
-            )  # fmt: skip

@@ -106,7 +106,7 @@ def literals(container: Any) -> Iterator[tuple[str, str | None]]:
     for one in container.get("env") or ():
         name, value = str(one.get("name", "")), one.get("value")
         if name.startswith(PREFIX):
-            shown = not one.get("valueFrom") and "$(" not in str(value or "")
+            shown = "valueFrom" not in one and "$(" not in str(value or "")
             yield name, str(value or "") if shown else None
 
 

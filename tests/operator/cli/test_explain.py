@@ -4,6 +4,7 @@ import json
 from datetime import UTC, datetime
 
 import pytest
+from tests.operator.cli.conftest import ran
 from tests.operator.conftest import scaler_body
 
 from cacheaware import names
@@ -99,55 +100,6 @@ def test_times_are_told_as_kubectl_does(seconds, said):
     now = datetime.fromtimestamp(1_000_000 + seconds, UTC)
     then = datetime.fromtimestamp(1_000_000, UTC).isoformat()
     assert ago(then, now) == said
-
-
-@pytest.fixture
-def cluster(tmp_path, monkeypatch):
-    """A kubeconfig, and a cluster in a thread: commands have a loop of their own."""
-    import asyncio
-    import threading
-
-    from tests.operator.fake_api import FakeApi
-
-    loop, ready, found = asyncio.new_event_loop(), threading.Event(), {}
-
-    async def serve():
-        async with FakeApi() as api:
-            found["api"], found["stop"] = api, asyncio.Event()
-            ready.set()
-            await found["stop"].wait()
-
-    thread = threading.Thread(target=loop.run_until_complete, args=(serve(),))
-    thread.start()
-    ready.wait()
-    config = tmp_path / "config"
-    context = {"cluster": "c", "user": "u", "namespace": "demo"}
-    kubeconfig = {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "current-context": "x",
-        "contexts": [{"name": "x", "context": context}],
-        "clusters": [{"name": "c", "cluster": {"server": found["api"].url}}],
-        "users": [{"name": "u", "user": {"token": "t"}}],
-    }
-    config.write_text(json.dumps(kubeconfig))
-    where = "kubernetes.aio.config.kube_config.KUBE_CONFIG_DEFAULT_LOCATION"
-    monkeypatch.setattr(where, str(config))
-
-    def put(resource, one):
-        return asyncio.run_coroutine_threadsafe(found["api"].put(resource, one), loop).result()
-
-    yield put
-    loop.call_soon_threadsafe(found["stop"].set)
-    thread.join()
-    loop.close()
-
-
-def ran(capsys, *args):
-    with pytest.raises(SystemExit) as end:
-        main(list(args))
-    told = capsys.readouterr()
-    return end.value.code, told.out, told.err
 
 
 def test_it_tells_the_story_in_plain_words(cluster, capsys):
