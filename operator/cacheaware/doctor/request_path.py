@@ -40,7 +40,7 @@ def request_path(subject: Subject) -> Iterator[Finding]:
 def is_proxy(container: Any) -> bool:
     """Whether requests pass through a container, by its name and image."""
     name = f"{container.get('name', '')} {image_name(container).rpartition('/')[2]}"
-    return PROXIES.search(name) is not None
+    return PROXIES.search(name) is not None and "exporter" not in name
 
 
 def proxy(subject: Subject, container: Any) -> Iterator[Finding]:

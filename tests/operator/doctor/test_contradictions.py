@@ -120,6 +120,7 @@ QUICK = engine(sleep(15), args=["--shutdown-timeout=45"])
         (body(engine(), {"name": "front", "image": "nginx:1"}), [("error", "proxy-ends-first")]),
         (body(engine(), {"name": "pd-sidecar", "image": "x"}), [("error", "proxy-ends-first")]),
         (body(engine(), {"name": "exporter", "image": "y"}), []),
+        (body(engine(), {"name": "exporter", "image": "nginx-exporter:1"}), []),
         (body(engine(), {**PROXY, "lifecycle": {"preStop": sleep(60)}}),
          [("warning", "proxy-ends-early")]),
         (body(engine(), {**PROXY, "lifecycle": {"preStop": sleep(175)}}), []),
