@@ -12,7 +12,10 @@ SCALE = {"get", "patch"}
 
 SERVED = {
     # (group, resource): (verbs, reason)
-    (GROUP, PLURAL): (READ, "read the settings; read the status again before it is written"),
+    (GROUP, PLURAL): (
+        READ | {"patch"},
+        "read the settings; read the status again before it is written; claim a scaler",
+    ),
     (GROUP, f"{PLURAL}/status"): ({"patch"}, "say what was decided"),
     ("", "pods"): (FOLLOW | {"patch"}, "find the engines; write a deletion cost before shrinking"),
     ("policy", "poddisruptionbudgets"): ({"list"}, "a cordon never takes the last disruption"),
@@ -32,13 +35,20 @@ CLUSTER = {
         "notice a schema that was not upgraded; kopf follows kinds that come and go",
     ),
 }
+OTHERS_LEASE = {
+    # whether the installation that owns a scaler still runs
+    "apiGroups": ["coordination.k8s.io"],
+    "resources": ["leases"],
+    "resourceNames": [LEASE],
+    "verbs": ["get"],
+}
 NAMESPACES = {"watch": {"namespaces": ["models", "more-models"]}}
 
 
 def granted(rules):
     """{(group, resource): verbs} of the rules that name no single object."""
     table = {}
-    for rule in rules:
+    for rule in (rule for rule in rules if rule != OTHERS_LEASE):
         assert set(rule) == {"apiGroups", "resources", "verbs"}, rule
         for group in rule["apiGroups"]:
             for resource in rule["resources"]:
@@ -61,6 +71,7 @@ def named(found, name, namespace=None):
 def test_in_all_namespaces_it_may_do_exactly_what_it_needs(objects):
     role = named(objects(kind="ClusterRole"), "demo-cacheaware")
     assert granted(role["rules"]) == needed(SERVED, CLUSTER)
+    assert role["rules"].count(OTHERS_LEASE) == 1
 
 
 def test_in_named_namespaces_it_may_do_exactly_what_it_needs_there(objects):
@@ -68,6 +79,7 @@ def test_in_named_namespaces_it_may_do_exactly_what_it_needs_there(objects):
     for namespace in ("models", "more-models"):
         role = named(roles, "demo-cacheaware", namespace)
         assert granted(role["rules"]) == needed(SERVED)
+        assert OTHERS_LEASE not in role["rules"]
 
 
 def test_in_named_namespaces_nothing_of_the_cluster_is_asked_for(objects):

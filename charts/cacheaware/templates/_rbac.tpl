@@ -7,7 +7,7 @@ API server for each line of it. tests/chart holds the reason for each rule.
 {{- define "cacheaware.rules" -}}
 - apiGroups: [cacheaware.dev]
   resources: [cacheawarescalers]
-  verbs: [get, list, watch]
+  verbs: [get, list, watch, patch]
 - apiGroups: [cacheaware.dev]
   resources: [cacheawarescalers/status]
   verbs: [patch]
@@ -47,6 +47,10 @@ API server for each line of it. tests/chart holds the reason for each rule.
 - apiGroups: [apiextensions.k8s.io]
   resources: [customresourcedefinitions]
   verbs: [get, list, watch]
+- apiGroups: [coordination.k8s.io]
+  resources: [leases]
+  resourceNames: [cacheaware-operator]
+  verbs: [get]
 {{- end -}}
 
 {{/* In the operator's own namespace. A create can't be limited to a name. */}}

@@ -45,6 +45,8 @@ class Lease:
         self._held_until: float | None = None
         self._version = ""
         self._seen: tuple[str, float] = ("", 0.0)
+        self.tenure = 0
+        """Counts up whenever it is taken after it was not held."""
 
     def held(self) -> bool:
         """Whether we may write at this moment."""
@@ -74,6 +76,7 @@ class Lease:
             log.warning("Lease: %s", error or "no answer in time")
             return False
         if taken:
+            self.tenure += not self.held()
             self._held_until = began + DEADLINE_SECONDS
         return taken
 

@@ -18,8 +18,10 @@ from cacheaware.act.control import Control
 from cacheaware.act.cordons import Cordons
 from cacheaware.act.events import Events
 from cacheaware.act.lease import Lease
+from cacheaware.act.owners import Owners
 from cacheaware.act.status import StatusWriter
 from cacheaware.act.tokens import Account, Tokens
+from cacheaware.controller.claims import Claims
 from cacheaware.controller.handlers import SCALED_OBJECT, handlers
 from cacheaware.controller.registry import Registry
 from cacheaware.controller.relist import EVERY_SECONDS, FIRST_SECONDS, Relist
@@ -98,7 +100,7 @@ def assemble(settings: Settings, load: Load = load_credentials) -> Operator:
         lease=lease,
         reporter=Reporter(StatusWriter(kube), Events(kube, settings.pod_name), metrics),
         metrics=metrics,
-        installation=settings.lease_namespace,
+        claims=Claims(kube, Owners(kube), lease, registry, settings.lease_namespace),
         round_seconds=seconds,
     )
     rounds = Rounds(round_, registry, seconds)

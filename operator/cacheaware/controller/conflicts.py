@@ -1,15 +1,16 @@
-"""Who else owns a target's replicas. One owner, one writer: with another, we write nothing."""
+"""Who else owns a target's replicas. One owner, one writer: with another, we write nothing.
+
+Of other installations of this operator: see claims.
+"""
 
 from cacheaware import names
 from cacheaware.controller.registry import Registry, Scaler
 
 
-def conflict(scaler: Scaler, registry: Registry, installation: str) -> str | None:
+def conflict(scaler: Scaler, registry: Registry) -> str | None:
     """The other owner as a noun; None when there is none."""
     if scaler.ref is None:
         return None
-    if scaler.installation is not None and scaler.installation != installation:
-        return f"the installation in {scaler.installation} (annotation {names.OWNER})"
     claims = sorted(str(one) for one in registry.claims(scaler.ref))
     return " and ".join(claims) or older_rival(scaler, registry)
 

@@ -87,7 +87,7 @@ class Reporter:
             if error.reason != BACKING_OFF:
                 log.warning("status of %s/%s: %s", subject.namespace, subject.name, error)
             return
-        if dropped and dropped != memory.dropped:
+        if dropped and not memory.dropped:
             memory.dropped = dropped
             told = f"the installed CRD dropped {', '.join(dropped)}: apply the CRD of this version"
             log.error("%s/%s: %s", subject.namespace, subject.name, told)

@@ -13,16 +13,19 @@ from cacheaware.act.lease import Lease
 from cacheaware.act.scale import write_replicas
 from cacheaware.act.status import StatusMemory
 from cacheaware.act.verify import Shrink, shrink_of
+from cacheaware.controller.claims import Claims, Standing
 from cacheaware.controller.conflicts import conflict
 from cacheaware.controller.registry import Registry, Scaler
 from cacheaware.controller.report import Reporter, ReportMemory
 from cacheaware.decide import Memory, decide
+from cacheaware.decide.cold_start import Learned
 from cacheaware.decide.decision import Decision
 from cacheaware.decide.fleet import FleetView
 from cacheaware.decide.victims import BY_COST
 from cacheaware.kube import BACKING_OFF, Kube, KubeError
 from cacheaware.names import Reasons
 from cacheaware.observe.budgets import Budgets
+from cacheaware.observe.cold_starts import learned_from, starting_of
 from cacheaware.observe.memory import PodMemory
 from cacheaware.observe.observer import Observer, Seen, fleet_view
 from cacheaware.observe.podcache import PodCache
@@ -40,16 +43,26 @@ OVERTAKEN = frozenset({404, 409})
 class ScalerState:
     """What is kept of a scaler from round to round; dropped with it."""
 
+    standing: Standing = field(default_factory=Standing)
     ref: TargetRef | None = None
     memory: Memory | None = None
     pods: dict[str, PodMemory] = field(default_factory=dict)
     shrink: Shrink | None = None
     cordons: CordonMemory = field(default_factory=CordonMemory)
+    learned: Learned | None = None
     write_fault: Fault | None = None
     again: bool = False
     """Something came between: the round is to be done anew at once."""
     status: StatusMemory = field(default_factory=StatusMemory)
     report: ReportMemory = field(default_factory=ReportMemory)
+
+    def stand(self, found: Standing) -> None:
+        """Learn whose the scaler is; once it was another's, what we knew of it counts no more."""
+        before, self.standing = self.standing, found
+        lapsed = before.tenure is not None and before.tenure != found.tenure
+        if found.tenure is not None and (before.elsewhere or lapsed):
+            self.memory, self.shrink, self.learned = None, None, None
+            self.cordons, self.status = CordonMemory(), StatusMemory()
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +88,7 @@ class Round:
     lease: Lease
     reporter: Reporter
     metrics: Metrics
-    installation: str
+    claims: Claims
     round_seconds: float
     missing_fields: tuple[str, ...] = ()
     clock: Callable[[], float] = time.monotonic
@@ -90,6 +103,11 @@ class Round:
         state.again = False
         if not self.lease.held():
             return
+        told = state.standing.elsewhere is not None and state.status.written_at is not None
+        state.stand(await self.claims.standing(scaler, state.standing.tenure))
+        if told and state.standing.elsewhere is not None:
+            self.metrics.undecided(scaler.namespace, scaler.name)
+            return  # its owner tells what there is to tell
         found = await self._found(scaler, state)
         if found is None:
             return
@@ -100,7 +118,8 @@ class Round:
         await self.reporter.report(subject, scaler.generation, found, state.status, state.report)
 
     async def _found(self, scaler: Scaler, state: ScalerState) -> Situation | None:
-        mode, other = scaler.policy.mode, conflict(scaler, self.registry, self.installation)
+        mode = scaler.policy.mode
+        other = state.standing.elsewhere or conflict(scaler, self.registry)
         if scaler.ref is None:
             fault = Fault(Reasons.INVALID_SPEC, scaler.invalid or "the spec can't be read")
             return Situation(mode=mode, target_fault=fault)
@@ -131,6 +150,7 @@ class Round:
     ) -> Situation:
         target, records, seen = sight.target, sight.records, sight.seen
         state.pods = seen.memories
+        learned = await self._learned(scaler, state, records)
         scales = scaler.policy.mode == "Scale"
         fleet = fleet_view(
             namespace=scaler.namespace,
@@ -140,14 +160,16 @@ class Round:
             seen=seen,
             conflict=other if scales else None,
         )
+        fleet = with_starts(
+            fleet, records, seen.memories, learned, now=self.clock(), wall=self.wall()
+        )
         fleet, decision = await self._decided(scaler, state, fleet, records)
         self._measure(fleet, decision, seen)
-        await self._tidy(scaler, state, records, decision, other)
-        await self._move(scaler, state, records, decision)
-        if scales and decision.changes:
-            await self._scale(scaler, state, sight, decision)
-        else:
-            state.write_fault = None
+        if scales and state.standing.tenure is None:
+            state.write_fault = unclaimed(state.standing)
+        elif state.standing.elsewhere is None:
+            await self._tidy(scaler, state, records, decision, other)
+            await self._act(scaler, state, sight, decision)
         return Situation(
             mode=scaler.policy.mode,
             fleet=fleet,
@@ -155,6 +177,20 @@ class Round:
             conflict=other,
             write_fault=state.write_fault,
         )
+
+    async def _learned(
+        self, scaler: Scaler, state: ScalerState, records: Sequence[PodRecord]
+    ) -> Learned:
+        """What starts have taught, this round's included."""
+        subject = subject_of(scaler)
+        if state.learned is None:
+            await self.reporter.recall(subject, state.status)
+            there = frozenset(record.uid for record in records if record.ready)
+            state.learned = replace(state.status.learned, counted=there)
+        state.learned, fresh = learned_from(state.learned, records, state.pods)
+        for start in fresh:
+            self.metrics.started(scaler.namespace, scaler.name, start)
+        return state.learned
 
     async def _decided(
         self,
@@ -176,6 +212,16 @@ class Round:
                 fleet = with_guards(fleet, guards)
                 decision, state.memory = decide(fleet, policy, memory, now)
         return fleet, decision
+
+    async def _act(
+        self, scaler: Scaler, state: ScalerState, sight: Sight, decision: Decision
+    ) -> None:
+        """Cordons first, then the replicas."""
+        await self._move(scaler, state, sight.records, decision)
+        if scaler.policy.mode == "Scale" and decision.changes:
+            await self._scale(scaler, state, sight, decision)
+        else:
+            state.write_fault = None
 
     async def _move(
         self,
@@ -231,7 +277,7 @@ class Round:
         latest = self.registry.scalers.get(scaler.uid)
         if latest is None or latest.generation != scaler.generation:
             return False
-        return conflict(latest, self.registry, self.installation) is None
+        return self.claims.ours(latest) and conflict(latest, self.registry) is None
 
     async def _scale(
         self, scaler: Scaler, state: ScalerState, sight: Sight, decision: Decision
@@ -268,6 +314,24 @@ class Round:
         return any(record.ready for record in newest if record.uid in out)
 
 
+def with_starts(
+    fleet: FleetView,
+    records: Sequence[PodRecord],
+    memories: Mapping[str, PodMemory],
+    learned: Learned,
+    *,
+    now: float,
+    wall: float,
+) -> FleetView:
+    """The fleet with the stage that each start is in, and with what starts have taught."""
+    stages = {
+        record.uid: starting_of(record, memories[record.uid], learned, now=now, wall=wall)
+        for record in records
+    }
+    pods = tuple(replace(pod, starting=stages.get(pod.uid)) for pod in fleet.pods)
+    return replace(fleet, pods=pods, learned=learned)
+
+
 def with_obstacles(fleet: FleetView, obstacles: Mapping[str, str]) -> FleetView:
     """The fleet with the pods named that could not be cordoned a moment ago."""
     pods = tuple(replace(pod, no_cordon=obstacles.get(pod.uid)) for pod in fleet.pods)
@@ -278,6 +342,11 @@ def with_guards(fleet: FleetView, guards: Mapping[str, str]) -> FleetView:
     """The fleet with the pods named that a disruption budget keeps in the endpoints."""
     pods = tuple(replace(pod, guarded_by=guards.get(pod.uid)) for pod in fleet.pods)
     return replace(fleet, pods=pods)
+
+
+def unclaimed(standing: Standing) -> Fault | None:
+    """That a scaler is not ours to act on; where it is another's, that is told as a conflict."""
+    return Fault(Reasons.WRITE_FAILED, standing.fault) if standing.fault else None
 
 
 def not_written(scaler: Scaler, state: ScalerState, decision: Decision, error: KubeError) -> None:
