@@ -65,6 +65,7 @@ class Reasons:
     DRAIN_TIMED_OUT: Final = "DrainTimedOut"
     STARTS_FAILING: Final = "StartsFailing"
     ROLLOUT: Final = "RolloutInProgress"
+    PODS_DISRUPTED: Final = "PodsDisrupted"
     PAUSED: Final = "Paused"
     CONFLICT: Final = "TargetConflict"
     TARGET_NOT_FOUND: Final = "TargetNotFound"

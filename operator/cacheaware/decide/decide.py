@@ -1,6 +1,7 @@
 """The decision, step by step."""
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import replace
 
 from cacheaware.decide.decision import Decision, Victim
 from cacheaware.decide.drain import Fleet, plan_of
@@ -15,6 +16,7 @@ from cacheaware.decide.supply import Supply, live_pods, supply_of
 from cacheaware.decide.victims import Asked
 from cacheaware.decide.windows import stabilized
 from cacheaware.names import Reasons
+from cacheaware_sidecar.phase import Phase
 
 
 def decide(fleet: FleetView, policy: Policy, memory: Memory, now: float) -> tuple[Decision, Memory]:
@@ -51,14 +53,19 @@ def decide(fleet: FleetView, policy: Policy, memory: Memory, now: float) -> tupl
         memory.highest(policy.scale_down.stabilization_seconds, now),
     )
     # 4. The rates, and the bounds, which the user set and which therefore know no rate.
-    pace = paced(current, steady, policy, memory.changes, now)
+    pace = paced(current, steady, policy, memory, now)
     bounded = max(policy.min_replicas, min(policy.max_replicas, pace))
-    # 5. A rollout is not disturbed, a wave of failing starts not followed by another.
-    goal = current if disturbs(fleet, supply, current, bounded) else bounded
+    # 5. A rollout or a drain of nodes is not disturbed, a wave of failing starts not followed by
+    # another.
+    gone = leaving(supply, policy, memory, now)
+    disrupted = is_disrupted(fleet, gone)
+    goal = current if disturbs(fleet, supply, current, bounded, disrupted=disrupted) else bounded
     # 6. Cordoned pods come back without delay, and only pods that nobody misses are given up.
     if supply.cordoned:
         goal = max(goal, min(spec, policy.max_replicas, found.replicas))
-    plan = plan_of(drained(fleet, policy, memory, Found(supply, found, goal), now), memory, now)
+    whole = fleet.rollout or disrupted
+    asked = asked_of(fleet, policy, supply, found, gone)
+    plan = plan_of(drained(fleet, policy, asked, goal, whole=whole), memory, now)
     if policy.mode == "Scale":
         memory = memory.cordoning(plan.cordoned, now).barring(plan.bars, now)
     outcome = Outcome(
@@ -73,41 +80,38 @@ def decide(fleet: FleetView, policy: Policy, memory: Memory, now: float) -> tupl
         goal=goal,
         desired=plan.desired,
         rollout=fleet.rollout,
+        disrupted=disrupted,
         plan=plan,
         barred=len(memory.bars),
     )
     return told(outcome), memory
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
-    """What a round has found out so far."""
+def asked_of(
+    fleet: FleetView, policy: Policy, supply: Supply, found: Recommendation, gone: int
+) -> Asked:
+    """What a shrink of any size would be chosen from."""
+    return Asked(
+        replicas=0,
+        kind=fleet.target_kind,
+        supply=supply,
+        signals=found.signals,
+        leaving=gone,
+        share=max(1, fleet.spec_replicas * policy.drain_share_percent // 100),
+        least=min(max(1, policy.min_replicas), len(supply.serving)),
+        cold_start_s=policy.startup_budget_seconds,
+    )
 
-    supply: Supply
-    recommendation: Recommendation
-    goal: int
 
-
-def drained(fleet: FleetView, policy: Policy, memory: Memory, found: Found, now: float) -> Fleet:
+def drained(fleet: FleetView, policy: Policy, asked: Asked, goal: int, *, whole: bool) -> Fleet:
     """What the drain needs to know."""
-    supply = found.supply
-    current = fleet.spec_replicas - len(supply.cordoned)
     return Fleet(
         scaler=fleet.uid,
         spec=fleet.spec_replicas,
-        goal=found.goal,
-        asked=Asked(
-            replicas=0,
-            kind=fleet.target_kind,
-            supply=supply,
-            signals=found.recommendation.signals,
-            leaving=leaving(supply, policy, memory, now),
-            share=max(1, current * policy.drain_share_percent // 100),
-            cold_start_s=policy.startup_budget_seconds,
-        ),
-        least=min(max(1, policy.min_replicas), len(supply.serving)),
+        goal=goal,
+        asked=asked,
         deadline_s=policy.drain_deadline_seconds,
-        whole=fleet.rollout or any(pod.disrupted for pod in fleet.pods),
+        whole=whole,
         acts=policy.mode == "Scale",
     )
 
@@ -142,6 +146,13 @@ def looked(fleet: FleetView, policy: Policy, memory: Memory, now: float) -> tupl
     cordons = frozenset(pod.uid for pod in live if still_cordoned(pod, fleet, memory))
     memory = memory.cordoning(cordons, now)
     supply = supply_of(fleet, policy, gone_for, cordons)
+    starting = supply.starting + supply.overdue
+    memory = memory.failing(
+        frozenset(pod.view.uid for pod in starting if pod.failing),
+        frozenset(pod.view.uid for pod in starting),
+        now,
+    )
+    supply = replace(supply, failed=frozenset(one.uid for one in memory.failed))
     memory = memory.marked(
         now,
         unknown=all_unknown(supply),
@@ -153,20 +164,35 @@ def looked(fleet: FleetView, policy: Policy, memory: Memory, now: float) -> tupl
 
 
 def still_cordoned(pod: PodView, fleet: FleetView, memory: Memory) -> bool:
-    """Whether a pod that was given up still is: what is not known of it changes nothing."""
+    """Whether a pod that was given up still is.
+
+    While nothing is known of it, it is as it was last seen: cordoned, or not yet if it fell silent
+    just after its cordon, and that call was not refused.
+    """
     if pod.uid not in memory.cordons:
         return False
-    return pod.cordoned_by == fleet.uid or pod.load is None
+    unseen = pod.load is None and pod.phase is Phase.SERVING and pod.no_cordon is None
+    return pod.cordoned_by == fleet.uid or unseen
 
 
-def disturbs(fleet: FleetView, supply: Supply, current: int, replicas: int) -> bool:
+def disturbs(
+    fleet: FleetView, supply: Supply, current: int, replicas: int, *, disrupted: bool
+) -> bool:
     """Whether a change would hit a rollout, or order more pods that won't start.
 
-    That is any shrink in a rollout, and a growth of one that is stuck.
+    That is any shrink in a rollout or while Kubernetes takes pods away, and a growth of a rollout
+    that is stuck.
     """
     if replicas > current and supply.failing:
         return True
-    return fleet.rollout and (replicas < current or supply.late > 0)
+    if replicas < current:
+        return fleet.rollout or disrupted
+    return fleet.rollout and supply.late > 0
+
+
+def is_disrupted(fleet: FleetView, leaving: int) -> bool:
+    """Whether pods are evicted; one that is deleted and never ends is not waited for."""
+    return any(pod.disrupted and (leaving > 0 or not pod.terminating) for pod in fleet.pods)
 
 
 def leaving(supply: Supply, policy: Policy, memory: Memory, now: float) -> int:
@@ -201,10 +227,14 @@ def inputs_of(outcome: Outcome) -> dict[str, float | int | str | None]:
     """The fleet's sums by name, for those who look behind the terms."""
     supply = outcome.supply
     loads = [pod.load for pod in supply.serving if pod.load is not None]
-    running = [load.running for load in loads if load.running is not None]
-    prompts = [load.prompt_tokens_per_s for load in loads if load.prompt_tokens_per_s is not None]
+    running = known(load.running for load in loads)
+    out = known(pod.load.requests for pod in supply.cordoned if pod.load is not None)
+    prompts = known(load.prompt_tokens_per_s for load in loads)
     return {
         "cordoned": len(supply.cordoned),
+        "cordonedRequests": sum(out) if out else None,
+        "empty": sum(pod.view.empty for pod in supply.cordoned),
+        "barred": outcome.barred,
         "away": len(supply.away),
         "terminating": supply.terminating,
         "missing": supply.missing,
@@ -214,5 +244,10 @@ def inputs_of(outcome: Outcome) -> dict[str, float | int | str | None]:
         "stabilized": outcome.stabilized,
         "paced": outcome.paced,
         "bounded": outcome.bounded,
-        "barred": outcome.barred,
+        "goal": outcome.goal,
     }
+
+
+def known(numbers: Iterable[float | None]) -> list[float]:
+    """The numbers that are known."""
+    return [number for number in numbers if number is not None]

@@ -1,8 +1,9 @@
 """Decisions in plain words: the reason in one word, the message in one sentence with numbers."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from cacheaware.decide.decision import Victim
 from cacheaware.decide.demand import NANO, Signal
 from cacheaware.decide.drain import Plan
 from cacheaware.decide.policy import Policy
@@ -37,6 +38,8 @@ class Outcome:
     desired: int
     """Replicas to write; the end."""
     rollout: bool
+    disrupted: bool
+    """Kubernetes takes pods away."""
     plan: Plan
     barred: int
     """Pods that may not be cordoned for a while."""
@@ -61,9 +64,10 @@ def limits_of(outcome: Outcome) -> tuple[str, ...]:
         "minReplicas": raw < policy.min_replicas,
         "maxReplicas": raw > policy.max_replicas,
         "rollout": outcome.rollout and outcome.goal != outcome.bounded,
+        "disruption": outcome.disrupted and outcome.bounded < outcome.current,
         "starts": failing(outcome),
         "drain": outcome.shrink is not None and bool(outcome.shrink.why_less),
-        Reasons.CORDON_UNAVAILABLE: outcome.shrink is not None and outcome.shrink.draining,
+        Reasons.CORDON_UNAVAILABLE: bool(outcome.shrink and outcome.shrink.no_cordon),
         Reasons.STICKY_CLIENTS: outcome.plan.sticky,
     }
     return tuple(name for name, holds in limits.items() if holds)
@@ -92,14 +96,16 @@ def standing(outcome: Outcome) -> Iterable[tuple[str, bool]]:
     """Why the replicas stay, most telling first."""
     found, supply, current = outcome.recommendation, outcome.supply, outcome.current
     yield Reasons.ROLLOUT, outcome.rollout and outcome.bounded != current
+    yield Reasons.PODS_DISRUPTED, outcome.disrupted and outcome.bounded < current
     yield Reasons.STARTS_FAILING, failing(outcome)
-    yield Reasons.STICKY_CLIENTS, outcome.plan.sticky
-    yield Reasons.DRAINING, bool(outcome.plan.cordons)
-    yield Reasons.UNCORDONED, bool(outcome.plan.uncordons)
-    yield Reasons.DRAIN_UNAVAILABLE, outcome.bounded < current
     yield Reasons.OVERLOADED_AND_SILENT, found.silent
     yield Reasons.FALLBACK, found.fallback
     yield Reasons.METRICS_UNKNOWN, found.raw is None and bool(supply.serving)
+    yield Reasons.STICKY_CLIENTS, outcome.plan.sticky
+    yield Reasons.DRAIN_TIMED_OUT, bool(outcome.plan.bars)
+    yield Reasons.DRAINING, bool(outcome.plan.cordons)
+    yield Reasons.UNCORDONED, bool(outcome.plan.uncordons)
+    yield Reasons.DRAIN_UNAVAILABLE, outcome.bounded < current
     yield Reasons.NO_PODS, found.raw is None and bool(supply.away)
     yield Reasons.START_OVERDUE, bool(supply.late)
     yield Reasons.AT_MAXIMUM, outcome.stabilized > current >= outcome.policy.max_replicas
@@ -191,11 +197,15 @@ def coming(supply: Supply) -> str:
 
 def moved(plan: Plan) -> str:
     """Which pods are out of the endpoints, and which come back."""
-    words = [f"{one.pod} {one.reason}" for one in plan.cordons[:NAMED]]
-    more = len(plan.cordons) - NAMED
-    words += [f"{more:,} more cordoned"] if more > 0 else []
-    words += [f"{one.pod} comes back: {one.reason}" for one in plan.uncordons[:NAMED]]
-    return "; ".join(words)
+    groups = (("cordoned", plan.cordons), ("uncordoned", plan.uncordons))
+    return "; ".join(word for verb, pods in groups for word in named(verb, pods))
+
+
+def named(verb: str, victims: Sequence[Victim]) -> Iterable[str]:
+    """The first of these pods by name, and how many more there are."""
+    yield from (f"{verb} {one.pod}: {one.reason}" for one in victims[:NAMED])
+    if len(victims) > NAMED:
+        yield f"{len(victims) - NAMED:,} more {verb}"
 
 
 def verdict(outcome: Outcome, reason: str) -> str:
@@ -217,10 +227,13 @@ def because(outcome: Outcome, reason: str) -> str:
     rules = policy.scale_down if down else policy.scale_up
     words = {
         Reasons.ROLLOUT: "a rollout is in progress",
+        Reasons.PODS_DISRUPTED: "pods are being evicted: none is given up meanwhile",
         Reasons.DRAIN_UNAVAILABLE: shrink.why_less if shrink else "",
         Reasons.STARTS_FAILING: "the pods that were ordered can't start: no more are ordered",
         Reasons.STICKY_CLIENTS: "requests keep arriving at a cordoned pod: its clients keep their"
         " connections",
+        Reasons.DRAIN_TIMED_OUT: "what was not empty in time is not cut: it serves again, and is"
+        " left alone for ten minutes",
         Reasons.DRAINING: "a cordoned pod goes when it is empty",
         Reasons.UNCORDONED: "",
         Reasons.OVERLOADED_AND_SILENT: "most pods time out above target: one step up",

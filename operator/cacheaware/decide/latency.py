@@ -22,7 +22,7 @@ class FirstToken:
     slowest: float
     target: float
     settled: bool
-    """No ordered pod is still to serve, and none has just begun to."""
+    """No ordered pod is still to serve, and none has just begun to or come back."""
 
     @property
     def short(self) -> bool:
@@ -52,8 +52,11 @@ class FirstToken:
         )
 
 
-def first_token(supply: Supply, policy: Policy) -> FirstToken | None:
-    """The latency of a fleet; None without a target, in decode pods, or without a request."""
+def first_token(supply: Supply, policy: Policy, *, grown: bool = False) -> FirstToken | None:
+    """The latency of a fleet; None without a target, in decode pods, or without a request.
+
+    `grown` tells that pods were ordered or brought back within `EFFECT_SECONDS`.
+    """
     if policy.ttft_p90_ms is None or policy.role == "Decode":
         return None
     loads = (pod.load for pod in supply.serving)
@@ -66,5 +69,5 @@ def first_token(supply: Supply, policy: Policy) -> FirstToken | None:
         typical=told[(len(told) - 1) // 2],
         slowest=told[-1],
         target=policy.ttft_p90_ms / 1000,
-        settled=not supply.on_their_way and not fresh,
+        settled=not (supply.on_their_way or fresh or grown),
     )

@@ -11,17 +11,29 @@ LONGEST_PERIOD_SECONDS = 1800
 """The longest period of a rate policy that the schema allows."""
 SPENT = -1
 EMPTY: frozenset[str] = frozenset()
+FAILED_SECONDS = 600.0
+"""After ten minutes without a fault the kubelet forgets a container's back-off, and so do we that
+its start failed: between two crashes a container runs, and looks well.
+"""
 PATIENCE_SECONDS = 60.0
 """A pause between rounds that is longer than this, and than three rounds, is a restart."""
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """Replicas written by us."""
+    """A change of replicas by us."""
 
     at: float
     before: int
     after: int
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Since:
+    """A pod of which something holds, and since when, or when it was last so."""
+
+    uid: str
+    at: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,17 +58,25 @@ class Memory:
     lows: tuple[Entry, ...]
     """Recommendations that may still be the lowest of a window."""
     changes: tuple[Change, ...] = ()
-    """What we wrote lately, oldest first."""
+    """Of the replicas that are not given up, oldest first: what shrinking is measured by. A cordon
+    takes one, an uncordon gives it back.
+    """
+    orders: tuple[Change, ...] = ()
+    """Of the replicas that the target asks for, oldest first: what growing is measured by."""
     unknown_since: float | None = None
     """Since when nothing was known of any serving pod."""
     missing_since: float | None = None
     """Since when there were fewer pods than ordered."""
     leaving_since: float | None = None
     """Since when there were terminating pods."""
-    cordons: frozenset[str] = frozenset()
-    """Uids of the pods that were given up and are not gone: out of the endpoints until empty."""
+    given_up: tuple[Since, ...] = ()
+    """The pods that were given up and are not gone, since their cordons: out of the endpoints until
+    empty. What is asked for counts at once, and no more when the next look shows that it failed.
+    """
     bars: tuple[Bar, ...] = ()
     """Pods that may not be cordoned for now."""
+    failed: tuple[Since, ...] = ()
+    """Ordered pods that could not start, when last seen so; until they serve."""
     silent_from: int | None = None
     """Replicas when most pods fell silent above target; `SPENT` once the step up was made."""
 
@@ -67,36 +87,62 @@ class Memory:
         return cls(replicas=replicas, last_round=now, peaks=full, lows=full)
 
     @property
+    def cordons(self) -> frozenset[str]:
+        """Uids of the pods that are given up."""
+        return frozenset(one.uid for one in self.given_up)
+
+    @property
     def current(self) -> int:
         """Replicas less the pods that are given up."""
-        return self.replicas - len(self.cordons)
+        return self.replicas - len(self.given_up)
 
     def scaled(self, before: int, after: int, now: float, gone: frozenset[str] = EMPTY) -> "Memory":
         """The memory after a successful write of `after` replicas.
 
         `gone` are the uids of its victims: those that had been cordoned were counted as a change
-        of replicas when they were cordoned.
+        of replicas when they were cordoned. A write that failed needs no call: what is still
+        cordoned and empty in the next round goes then.
         """
         counted = before - len(gone & self.cordons)
         return replace(
-            self.changed(counted, after, now),
+            self,
             replicas=after,
-            cordons=self.cordons - gone,
+            changes=changed(self.changes, Change(now, counted, after)),
+            orders=changed(self.orders, Change(now, before, after)),
+            given_up=tuple(one for one in self.given_up if one.uid not in gone),
             peaks=peaks_with(self.peaks, Entry(now, after)) if after > before else self.peaks,
             silent_from=None if self.silent_from is None else SPENT,
         )
 
-    def changed(self, before: int, after: int, now: float) -> "Memory":
-        """The memory with a change of replicas for the rates."""
-        if before == after:
-            return self
-        lately = [one for one in self.changes if one.at > now - LONGEST_PERIOD_SECONDS]
-        return replace(self, changes=(*lately, Change(now, before, after)))
-
     def cordoning(self, cordons: frozenset[str], now: float) -> "Memory":
         """The memory with these pods given up and no others: for the rates a change of replicas."""
+        before = {one.uid: one for one in self.given_up}
         after = self.replicas - len(cordons)
-        return replace(self.changed(self.current, after, now), cordons=cordons)
+        return replace(
+            self,
+            changes=changed(self.changes, Change(now, self.current, after)),
+            given_up=tuple(sorted(before.get(uid, Since(uid, now)) for uid in cordons)),
+        )
+
+    def cordoned_for(self, uid: str, now: float) -> float:
+        """Seconds since a pod was given up."""
+        return next((now - one.at for one in self.given_up if one.uid == uid), 0.0)
+
+    def grown_within(self, seconds: float, now: float) -> bool:
+        """Whether pods were ordered or brought back lately."""
+        return any(one.after > one.before and one.at > now - seconds for one in self.changes)
+
+    def failing(self, stuck: frozenset[str], starting: frozenset[str], now: float) -> "Memory":
+        """The memory with the ordered pods that can't start now; others that still start keep it.
+
+        Args:
+            stuck: uids of those whose containers wait after a fault.
+            starting: uids of all that have not served.
+            now: this round's time.
+        """
+        kept = {one.uid: one for one in self.failed if one.at > now - FAILED_SECONDS}
+        kept |= {uid: Since(uid, now) for uid in stuck}
+        return replace(self, failed=tuple(sorted(kept[uid] for uid in kept.keys() & starting)))
 
     def barring(self, bars: tuple[Bar, ...], now: float) -> "Memory":
         """The memory with more pods barred; bars that are over are forgotten."""
@@ -118,6 +164,7 @@ class Memory:
                 unknown_since=self.unknown_since,
                 silent_from=self.silent_from,
                 bars=self.bars,
+                failed=self.failed,
             )
         if 0 <= now - self.last_round <= max(PATIENCE_SECONDS, 3 * round_s):
             return replace(self, last_round=now)
@@ -150,8 +197,15 @@ class Memory:
 
     def left_for(self, now: float) -> float:
         """Seconds since pods began to leave, or since we last sent some."""
-        began = [one.at for one in self.changes if one.after < one.before]
+        began = [one.at for one in self.orders if one.after < one.before]
         return now - max([*began, now if self.leaving_since is None else self.leaving_since])
+
+
+def changed(changes: tuple[Change, ...], new: Change) -> tuple[Change, ...]:
+    """Changes with a newer one; those that no rate policy can ask for are forgotten."""
+    if new.before == new.after:
+        return changes
+    return (*(one for one in changes if one.at > new.at - LONGEST_PERIOD_SECONDS), new)
 
 
 def since(mark: T | None, new: T, *, holds: bool) -> T | None:

@@ -2,25 +2,34 @@
 
 Each policy counts from the replicas at the beginning of its period: the current ones, less what we
 added and plus what we took since. Source: Kubernetes, horizontal.go, calculateScaleUpLimit.
+
+Shrinking counts the pods that are not cordoned, so it takes its share when it cordons. Growing
+counts what is ordered: pods that only come back are there already and know no rate.
 """
 
-from collections.abc import Iterable
-
-from cacheaware.decide.memory import Change
+from cacheaware.decide.memory import Change, Memory
 from cacheaware.decide.policy import Policy, RatePolicy, Rules
 
 
-def paced(current: int, wanted: int, policy: Policy, changes: Iterable[Change], now: float) -> int:
-    """The wanted replicas, as far as the rates allow."""
+def paced(current: int, wanted: int, policy: Policy, memory: Memory, now: float) -> int:
+    """The wanted replicas, as far as the rates allow.
+
+    Args:
+        current: Replicas that are not given up.
+        wanted: Replicas after the windows.
+        policy: Holds the rules of both directions.
+        memory: Knows the replicas that are ordered, and the changes before.
+        now: This round's time.
+    """
     if wanted > current:
-        return min(wanted, highest(current, policy.scale_up, tuple(changes), now))
+        return min(wanted, highest(memory.replicas, policy.scale_up, memory.orders, now))
     if wanted < current:
-        return max(wanted, lowest(current, policy.scale_down, tuple(changes), now))
+        return max(wanted, lowest(current, policy.scale_down, memory.changes, now))
     return wanted
 
 
 def highest(current: int, rules: Rules, changes: tuple[Change, ...], now: float) -> int:
-    """The most replicas that growing may reach now; never fewer than the current ones."""
+    """The most replicas that growing may reach now; never fewer than are ordered."""
     if rules.select == "Disabled":
         return current
     limits = [grown(began(current, changes, now, policy), policy) for policy in rules.policies]

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from cacheaware.decide.decision import Term
 from cacheaware.decide.demand import Signal, signals_of
-from cacheaware.decide.latency import FirstToken, first_token
+from cacheaware.decide.latency import EFFECT_SECONDS, FirstToken, first_token
 from cacheaware.decide.memory import Memory
 from cacheaware.decide.policy import Policy
 from cacheaware.decide.silence import overloaded_and_silent
@@ -44,15 +44,19 @@ def recommend(
     `memory` is this round's: it knows since when nothing was known and where the silence began.
     """
     silent = overloaded_and_silent(supply, policy)
-    found = by_load(current, supply, policy, last=silent)
+    grown_lately = memory.grown_within(EFFECT_SECONDS, now)
+    latency = first_token(supply, policy, grown=grown_lately)
+    found = by_load(current, supply, policy, latency, last=silent)
     if silent:
         found = stepped(found, current, supply, memory)
     return with_fallback(found, current, policy, memory, now)
 
 
-def by_load(current: int, supply: Supply, policy: Policy, *, last: bool) -> Recommendation:
+def by_load(
+    current: int, supply: Supply, policy: Policy, latency: FirstToken | None, *, last: bool
+) -> Recommendation:
     """What the signals ask for; with `last`, the last known ones will do when none is known."""
-    signals, latency = signals_of(supply, policy), first_token(supply, policy)
+    signals = signals_of(supply, policy)
     if not signals or not (last or any(signal.known for signal in signals)):
         return Recommendation(replicas=current, signals=signals)
     if (up := grown(current, signals, latency, policy)) > current:

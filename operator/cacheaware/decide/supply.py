@@ -43,6 +43,18 @@ class Load:
     adapters: tuple[str, ...] = ()
     """LoRA adapters in use."""
 
+    @property
+    def busy(self) -> bool:
+        """Whether the pod holds requests, or may."""
+        return self.running != 0 or self.waiting != 0
+
+    @property
+    def requests(self) -> float | None:
+        """Requests in the pod; None unless both parts are known."""
+        if self.running is None or self.waiting is None:
+            return None
+        return self.running + self.waiting
+
 
 @dataclass(frozen=True, slots=True)
 class Pod:
@@ -58,6 +70,17 @@ class Pod:
     def growing_load(self) -> Load | None:
         """What counts when growing."""
         return self.load or self.stale
+
+    @property
+    def never_served(self) -> bool:
+        """Whether it is still starting, out of the endpoints and without a request."""
+        starting = self.view.phase in STARTING and not self.view.ready
+        return starting and not (self.load is not None and self.load.busy)
+
+    @property
+    def failing(self) -> bool:
+        """Whether one of its containers can't start, by the workload's fault."""
+        return (self.view.stuck or "").rpartition(": ")[2] in FAILING
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +104,8 @@ class Supply:
     """They should have been created and have served by now."""
     surplus: int = 0
     """More pods than ordered: a shrink is still under way."""
+    failed: frozenset[str] = frozenset()
+    """Uids of pods that could not start lately, though they may try again at this moment."""
 
     @property
     def on_their_way(self) -> int:
@@ -95,8 +120,8 @@ class Supply:
     @property
     def failing(self) -> bool:
         """Whether half of the ordered pods or more can't start: more of them would fail as well."""
-        stuck = [pod.view.stuck or "" for pod in self.starting + self.overdue]
-        failing = sum(why.rpartition(": ")[2] in FAILING for why in stuck)
+        ordered = self.starting + self.overdue
+        failing = sum(pod.failing or pod.view.uid in self.failed for pod in ordered)
         return failing > 0 and 2 * failing >= self.on_their_way
 
     @property
@@ -185,11 +210,12 @@ def checked(load: PodLoad | None) -> Load | None:
 
 def seconds_to_empty(load: PodLoad) -> float | None:
     """Requests x tokens of an answer over the speed at which the pod makes tokens."""
-    requests, speed = within(load.running, MOST), within(load.generation_tokens_per_s, MOST)
-    tokens = within(load.generation_tokens_per_request, MOST)
-    if requests is None or tokens is None or not speed:
+    running, waiting = within(load.running, MOST), within(load.waiting, MOST)
+    tokens, speed = load.generation_tokens_per_request, load.generation_tokens_per_s
+    tokens, speed = within(tokens, MOST), within(speed, MOST)
+    if running is None or waiting is None or tokens is None or not speed:
         return None
-    return (requests + (within(load.waiting, MOST) or 0.0)) * tokens / speed
+    return within((running + waiting) * tokens / speed, MOST)
 
 
 def within(number: float | None, most: float) -> float | None:

@@ -1,4 +1,4 @@
-"""Which pods to give up, and which of them may go at once: those that nobody misses.
+"""Which pods may go at once, without a cordon: those that nobody misses.
 
 That is a pod that has never served, or one that can't be cordoned and was seen empty twice in a
 row. Where there is none and nothing can be cordoned, and the pods' own preStop hook waits for their
@@ -11,20 +11,23 @@ requests, one goes at a time. Who dies is the workload's choice, so the order is
 """
 
 import re
-from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from cacheaware.decide.decision import Victim
 from cacheaware.decide.demand import Signal
 from cacheaware.decide.fleet import PodView
-from cacheaware.decide.supply import MOST, STARTING, Load, Pod, Supply, within
+from cacheaware.decide.supply import Pod, Supply
+from cacheaware.decide.worth import ranked
 
 IDLE_ROUNDS = 2
 BY_COST = frozenset({"Deployment", "ReplicaSet"})
 BY_ORDINAL = frozenset({"StatefulSet", "LeaderWorkerSet"})
 ORDINAL = re.compile(r"-(\d{1,9})$")
+NO_ORDINAL = float("inf")
 FINAL_DRAIN = "its preStop hook waits for its requests; it could not be cordoned"
+ONE_AT_A_TIME = "one pod at a time: none is empty, and none can be cordoned"
+SHORT = "the other pods hold requests, are young, or are needed by the load"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,10 +37,10 @@ class Shrink:
     victims: tuple[Victim, ...] = ()
     uncreated: int = 0
     """Replicas that have no pod yet: taking them ends nothing."""
-    draining: bool = False
-    """The victim may hold requests, and its preStop hook waits for them."""
     why_less: str = ""
     """What kept more pods from going; empty when nothing did."""
+    no_cordon: str = ""
+    """Why no pod can be cordoned, where the pods' own preStop hooks have to do; else empty."""
 
     @property
     def replicas(self) -> int:
@@ -58,10 +61,14 @@ class Asked:
     """Pods on their way out that count against the share."""
     share: int
     """Pods that may be on their way out at a time."""
+    least: int
+    """Pods that must go on serving."""
     cold_start_s: float
     """The longest cold start that protects a young pod."""
     able: frozenset[str] = frozenset()
     """Uids of the pods that can be cordoned: none of them goes without that."""
+    direct: frozenset[str] = frozenset()
+    """Uids of the pods that can't be: that they were seen empty twice has to do."""
     cordoned: int = 0
     """Pods that are cordoned and not gone."""
     returning: int = 0
@@ -69,17 +76,20 @@ class Asked:
     unable: str = ""
     """Why no pod can be cordoned."""
 
+    @property
+    def room(self) -> int:
+        """Pods that may still be sent on their way out."""
+        return self.share - self.leaving - self.cordoned
+
 
 def shrink(asked: Asked) -> Shrink:
     """Choose the pods to give up."""
-    supply = asked.supply
-    if supply.surplus:
+    if asked.supply.surplus:
         return Shrink(why_less="the pods of the shrink before are not gone")
-    most = min(asked.replicas, asked.share - asked.leaving - asked.cordoned)
+    most = min(asked.replicas, asked.room)
     if most <= 0:
-        out = asked.leaving + asked.cordoned
-        return Shrink(why_less=f"{out} pods are on their way out already")
-    uncreated = min(most, supply.missing) if asked.kind in BY_COST else 0
+        return Shrink(why_less=on_their_way_out(asked.leaving + asked.cordoned))
+    uncreated = min(most, uncreated_of(asked.kind, asked.supply))
     chosen = carried(asked, ordered(asked)[: most - uncreated])
     if chosen or uncreated:
         victims = tuple(victim(pod) for pod in chosen)
@@ -90,19 +100,36 @@ def shrink(asked: Asked) -> Shrink:
     return last_resort(asked)
 
 
-ONE_AT_A_TIME = "one pod at a time: none is empty, and none can be cordoned"
-SHORT = "the other pods hold requests, are young, or are needed by the load"
+def on_their_way_out(count: int) -> str:
+    """Why the share of the fleet lets no more go."""
+    pods = "1 pod is on its" if count == 1 else f"{count} pods are on their"
+    return f"{pods} way out already"
 
 
 def last_resort(asked: Asked) -> Shrink:
     """One pod whose own hook drains it, when no other is on its way out."""
+    why = f" ({asked.unable})" if asked.unable else ""
     pod = drainable(asked)
     if pod is None or asked.leaving or not carried(asked, [pod]):
-        return Shrink(why_less="no pod is empty, and none can be drained now")
-    view = pod.view
-    gone = Victim(pod=view.name, uid=view.uid, reason=FINAL_DRAIN)
-    why = f"{ONE_AT_A_TIME} ({asked.unable})" if asked.unable else ONE_AT_A_TIME
-    return Shrink(victims=(gone,), draining=True, why_less=why)
+        nothing = "no pod is empty, and none can be drained now"
+        return Shrink(why_less=f"none can be cordoned{why}; {nothing}" if why else nothing)
+    gone = Victim(pod=pod.view.name, uid=pod.view.uid, reason=FINAL_DRAIN)
+    return Shrink(victims=(gone,), why_less=ONE_AT_A_TIME + why)
+
+
+def uncreated_of(kind: str, supply: Supply) -> int:
+    """Replicas without a pod that the workload would give up before any pod.
+
+    A ReplicaSet has no others. Of a StatefulSet's those above the highest ordinal count from 0:
+    where its ordinals begin higher they are not known, and none is counted.
+    """
+    if kind in BY_COST:
+        return supply.missing
+    if kind not in BY_ORDINAL:
+        return 0
+    highest = max((ordinal(pod.view.name) for pod in supply.live), default=-1)
+    last = len(supply.live) + supply.missing - 1
+    return min(supply.missing, int(max(0, last - highest)))
 
 
 def ordered(asked: Asked) -> Sequence[Pod]:
@@ -112,19 +139,21 @@ def ordered(asked: Asked) -> Sequence[Pod]:
         return by_cost(asked, pods)
     if asked.kind in BY_ORDINAL:
         return leading(asked, by_ordinal(pods))
-    ranked = sorted(pods, key=worth_of(pods))
-    return ranked if all(may_go(pod, asked) for pod in pods) else []
+    return by_worth(asked, pods) if all(may_go(pod, asked) for pod in pods) else ()
+
+
+def by_worth(asked: Asked, pods: Iterable[Pod]) -> list[Pod]:
+    """Pods by what is lost with them, least first."""
+    return ranked(pods, asked.supply.live, asked.supply.serving)
 
 
 def by_cost(asked: Asked, pods: Sequence[Pod]) -> list[Pod]:
     """Unready pods go first, whatever their cost: one that may not go blocks the rest."""
     unready = [pod for pod in pods if not pod.view.ready]
-    first = [pod for pod in unready if may_go(pod, asked)]
-    first.sort(key=worth_of(pods))
+    first = by_worth(asked, (pod for pod in unready if may_go(pod, asked)))
     if len(first) < len(unready):
         return first
-    rest = [pod for pod in pods if pod.view.ready and may_go(pod, asked)]
-    return first + sorted(rest, key=worth_of(pods))
+    return first + by_worth(asked, (pod for pod in pods if pod.view.ready and may_go(pod, asked)))
 
 
 def by_ordinal(pods: Iterable[Pod]) -> list[Pod]:
@@ -135,14 +164,14 @@ def by_ordinal(pods: Iterable[Pod]) -> list[Pod]:
 def ordinal(name: str) -> float:
     """The number at the end of a pod's name."""
     found = ORDINAL.search(name)
-    return int(found[1]) if found else float("inf")
+    return int(found[1]) if found else NO_ORDINAL
 
 
 def leading(asked: Asked, pods: Iterable[Pod]) -> list[Pod]:
     """The pods before the first one that may not go."""
     chosen = []
     for pod in pods:
-        if ordinal(pod.view.name) == float("inf") or not may_go(pod, asked):
+        if ordinal(pod.view.name) == NO_ORDINAL or not may_go(pod, asked):
             break
         chosen.append(pod)
     return chosen
@@ -150,13 +179,12 @@ def leading(asked: Asked, pods: Iterable[Pod]) -> list[Pod]:
 
 def drainable(asked: Asked) -> Pod | None:
     """The pod that would go next, if its own hook drains it."""
-    pods = asked.supply.live
     willing = [
         pod
         for pod in next_to_go(asked)
         if pod.view.final_drain and not young(pod.view, asked.cold_start_s)
     ]
-    return min(willing, key=worth_of(pods), default=None)
+    return next(iter(by_worth(asked, willing)), None)
 
 
 def next_to_go(asked: Asked) -> Sequence[Pod]:
@@ -175,23 +203,12 @@ def may_go(pod: Pod, asked: Asked) -> bool:
 
     A pod that can be cordoned has to be: between a look and its end requests may come.
     """
-    if never_served(pod):
+    if pod.never_served:
         return True
-    if pod.view.uid in asked.able:
+    if pod.view.uid not in asked.direct:
         return False
-    seen_idle = pod.view.idle_rounds >= IDLE_ROUNDS and pod.load is not None and not busy(pod.load)
+    seen_idle = pod.view.idle_rounds >= IDLE_ROUNDS and pod.load is not None and not pod.load.busy
     return seen_idle and not young(pod.view, asked.cold_start_s)
-
-
-def never_served(pod: Pod) -> bool:
-    """Whether a pod is still starting, out of the endpoints and without a request."""
-    starting = pod.view.phase in STARTING and not pod.view.ready
-    return starting and not (pod.load is not None and busy(pod.load))
-
-
-def busy(load: Load) -> bool:
-    """Whether a pod holds requests, or may."""
-    return load.running != 0 or load.waiting != 0
 
 
 def young(view: PodView, cold_start_s: float) -> bool:
@@ -201,65 +218,29 @@ def young(view: PodView, cold_start_s: float) -> bool:
     return view.serving_age_s < min(view.age_s - view.serving_age_s, cold_start_s)
 
 
-def carried(asked: Asked, pods: Sequence[Pod]) -> list[Pod]:
-    """The first of these pods without which the serving rest stays within all targets."""
+def carried(asked: Asked, pods: Iterable[Pod]) -> list[Pod]:
+    """The first of these pods without which enough go on serving, within all targets."""
     places = {id(pod): place for place, pod in enumerate(asked.supply.serving)}
     rest = [sum(signal.capacity) for signal in asked.signals]
+    spare = len(places) - asked.least
     chosen: list[Pod] = []
     for pod in pods:
         if (place := places.get(id(pod))) is not None:
+            spare -= 1
             rest = [
                 size - signal.capacity[place]
                 for size, signal in zip(rest, asked.signals, strict=True)
             ]
-            if not all(map(Signal.fits, asked.signals, rest)):
+            if spare < 0 or not all(map(Signal.fits, asked.signals, rest)):
                 break
         chosen.append(pod)
     return chosen
 
 
-def worth_of(pods: Sequence[Pod]) -> Callable[[Pod], tuple[float | str, ...]]:
-    """What is lost with a pod of these: a key for sorting, least first.
-
-    Never served before served: without a node first, as a ReplicaSet does it, then the youngest.
-    Then whether it is the last with a LoRA adapter in use, requests, pinned tokens, prefix tokens
-    served lately, prefix hit ratio, age. An unknown hit ratio ranks between the known ones.
-    """
-    middle, holders = middle_hit_ratio(pods), adapter_holders(pods)
-
-    def key(pod: Pod) -> tuple[float | str, ...]:
-        view, load = pod.view, pod.load
-        age = within(view.age_s, MOST) or 0.0
-        if never_served(pod):
-            return (0, view.node is not None, 0, 0, 0, 0, 0, age, view.name)
-        if load is None:
-            return (2, 0, 0, 0, 0, 0, 0, age, view.name)
-        ratio = middle if load.prefix_hit_ratio is None else load.prefix_hit_ratio
-        requests = (load.running or 0) + (load.waiting or 0)
-        prefix = (load.prompt_tokens_per_s or 0) * ratio
-        last = any(holders[adapter] == 1 for adapter in load.adapters)
-        pinned = (load.used_tokens or 0, load.usage or 0)
-        return (1, last, requests, *pinned, prefix, ratio, age, view.name)
-
-    return key
-
-
-def adapter_holders(pods: Iterable[Pod]) -> Counter[str]:
-    """How many pods use each LoRA adapter."""
-    return Counter(name for pod in pods if pod.load is not None for name in set(pod.load.adapters))
-
-
-def middle_hit_ratio(pods: Iterable[Pod]) -> float:
-    """The middle of the known hit ratios."""
-    loads = (pod.load for pod in pods)
-    known = [load.prefix_hit_ratio for load in loads if load and load.prefix_hit_ratio is not None]
-    return (min(known) + max(known)) / 2 if known else 0.0
-
-
 def victim(pod: Pod) -> Victim:
     """A pod to give up, with the reason."""
     view = pod.view
-    if never_served(pod):
+    if pod.never_served:
         reason = f"never served, {view.age_s:,.0f} s old"
     else:
         reason = f"empty for {view.idle_rounds} rounds, least worth keeping"

@@ -32,6 +32,10 @@ class PodMemory:
     restarts: int = 0
     served: bool = False
     """It has been Ready, or its sidecar said so, since its containers last restarted."""
+    served_since: float | None = None
+    """When it first was Ready, in the API's clock, as far as it was seen: a cordon that is called
+    off makes no pod young again.
+    """
     phase: Phase | None = None
     """The last phase that its sidecar told."""
     phase_at: float = 0.0
@@ -80,7 +84,8 @@ def _unasked(memory: PodMemory) -> PodMemory:
 def _life(memory: PodMemory, record: PodRecord, look: Look | None) -> PodMemory:
     if record.restarts > memory.restarts:
         memory = PodMemory(restarts=record.restarts)
-    memory = replace(memory, served=memory.served or record.ready)
+    first = record.ready_since if memory.served_since is None else memory.served_since
+    memory = replace(memory, served=memory.served or record.ready, served_since=first)
     if look is None or look.phase is None:
         return memory
     start = look.start if look.start.warming_s is not None else memory.start
@@ -151,6 +156,7 @@ def pod_view(
     stale = memory.load is not None and memory.unknown is None and now - memory.seen_at > stale_s
     unknown = Unknown.STALE if stale else memory.unknown
     phase = phase_of(record, memory)
+    since = memory.served_since or 0.0
     serving = record.ready_since is not None and phase is Phase.SERVING
     drain, cordoned = memory.drain, phase is Phase.CORDONED
     return PodView(
@@ -161,7 +167,7 @@ def pod_view(
         ready=record.ready,
         terminating=record.terminating,
         age_s=max(0.0, wall - record.created),
-        serving_age_s=max(0.0, wall - (record.ready_since or 0.0)) if serving else None,
+        serving_age_s=max(0.0, wall - since) if serving else None,
         load=memory.load if unknown is None else None,
         unknown=unknown,
         stale_load=memory.load if unknown is Unknown.TIMED_OUT else None,

@@ -99,18 +99,18 @@ class TestGivingUp:
         first = made.round()
         assert made.log == ["cordoned b", "cordoned c"]  # 0.6 of 0.8: one pod carries it
         assert (first.desired, first.reason) == (3, "Draining")
-        assert "b worth least: 1 requests" in first.message
+        assert "cordoned b: worth least: 1 request" in first.message
 
         still = made.round()
         assert (still.desired, made.log[2:]) == (3, [])
         assert [one.pod for one in still.cordons] == ["b", "c"]
-        assert "b cordoned: 1 requests left" in still.message
+        assert "cordoned b: 1 request left" in still.message
 
         made.empty("b")
         gone = made.round()
         assert (gone.desired, made.log[2:]) == (2, ["deleted b"])
         assert gone.reason == "ScaledDown"
-        assert gone.victims[0].reason == "cordoned 0 s ago and empty"
+        assert gone.victims[0].reason == "cordoned 10 s ago and empty"
         assert [one.pod for one in gone.cordons] == ["c"]
 
         made.empty("c")
@@ -138,7 +138,7 @@ class TestGivingUp:
         kept = made.round()
         assert kept.desired == 3
         assert "b" in [one.pod for one in kept.cordons]
-        assert "b cordoned: its load is not known" in kept.message
+        assert "cordoned b: its load is not known" in kept.message
 
     def test_a_cordon_that_failed_counts_for_nothing(self):
         made = three()
@@ -155,7 +155,7 @@ class TestGivingUp:
         made = three()
         made.load("b", generation_tokens_per_request=400.0, generation_tokens_per_s=20.0)
         made.round()
-        assert "b cordoned: 1 requests left, some 20 s more" in made.round().message
+        assert "cordoned b: 1 request left, expected empty in 20 s" in made.round().message
 
     def test_pods_that_wait_to_start_are_taken_first_so_nothing_else_goes_meanwhile(self):
         made = three()
@@ -213,7 +213,7 @@ class TestCallingOff:
         back = made.round()
         assert (back.desired, back.reason) == (3, "Draining")
         assert made.log[2:] == ["uncordoned c"]
-        assert "c comes back: load has returned" in back.message
+        assert "uncordoned c: load has returned" in back.message
 
     def test_what_the_cordoned_pods_cant_carry_is_ordered_in_the_same_round(self):
         made = three()
@@ -246,7 +246,7 @@ class TestCallingOff:
         swept = made.round()
         assert sorted(made.log[2:]) == ["uncordoned b", "uncordoned c"]
         assert swept.desired == 3
-        assert "left behind by an earlier run" in swept.message
+        assert "uncordoned b: left behind by an earlier run" in swept.message
 
     def test_a_human_who_scales_up_is_not_undone(self):
         made = three()
@@ -319,7 +319,7 @@ class TestWontEmpty:
         assert made.log == ["cordoned b", "uncordoned b"]
         made.round()
         assert made.log[2:] == ["cordoned a"]
-        assert "b comes back: not empty 300 s after its cordon" in late.message
+        assert "uncordoned b: not empty 300 s after its cordon" in late.message
         made.set("a", cordoned_s=300.0)
         made.round()
         assert made.log[3:] == ["uncordoned a"]  # not Ready yet: a ReplicaSet would take it
@@ -476,7 +476,8 @@ class TestOrder:
         made = cluster(serving("a"), serving("b", kv=0.2, running=2))
         made.load("a", capacity_tokens=9000.0, prompt_tokens_per_s=50.0, prefix_hit_ratio=0.5)
         told = made.round()
-        assert "a worth least: 1 requests, 900 tokens pinned, 25 prefix tokens/s" in told.message
+        lost = "1 request, 900 tokens pinned, 25 prefix tokens/s, 50 % prefix hits"
+        assert f"cordoned a: worth least: {lost}" in told.message
 
     def test_a_kind_that_cannot_be_told_which_pod_to_take_says_so(self):
         made = cluster(serving("a"), serving("b"))

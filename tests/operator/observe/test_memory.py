@@ -133,9 +133,17 @@ def test_ages_come_from_the_apis_clock_and_are_never_negative():
     found = view(after(look(0.0)), 0.0)
     assert (found.age_s, found.serving_age_s) == (950.0, 900.0)
     future = replace(RECORD, created=2000.0, ready_since=2000.0)
-    found = view(after(look(0.0)), 0.0, future)
+    found = view(after(look(0.0), record=future), 0.0, future)
     assert (found.age_s, found.serving_age_s) == (0.0, 0.0)
     assert view(after(None, record=UNREADY), 0.0, UNREADY).serving_age_s is None
+
+
+def test_a_drain_that_was_called_off_makes_no_pod_young_again():
+    memory = after(look(0.0))
+    memory = remember(memory, UNREADY, look(5.0, phase=Phase.CORDONED))
+    back = replace(RECORD, ready_since=990.0)
+    memory = remember(memory, back, look(10.0, phase=Phase.SERVING))
+    assert view(memory, 10.0, back).serving_age_s == 900.0
 
 
 def test_latency_is_measured_over_the_last_half_minute_or_more():
