@@ -38,17 +38,23 @@ class Workload:
     @property
     def containers(self) -> list[Any]:
         """The containers that run beside each other for the pod's life, sidecars excluded."""
-        return list(self.spec.get("containers") or ())
+        return mappings(self.spec.get("containers"))
 
     @property
     def init_containers(self) -> list[Any]:
         """Init containers, the native sidecars among them."""
-        return list(self.spec.get("initContainers") or ())
+        return mappings(self.spec.get("initContainers"))
 
     @property
     def sidecars(self) -> list[Any]:
         """Native sidecars: init containers that are restarted always."""
         return [one for one in self.init_containers if one.get("restartPolicy") == "Always"]
+
+    @property
+    def leads_by_worker_template(self) -> bool:
+        """Whether leader and workers of a LeaderWorkerSet are made from one template."""
+        group = below(self.body, ("spec", "leaderWorkerTemplate"))
+        return isinstance(group, Mapping) and self.template is group.get(WORKER)
 
     def __str__(self) -> str:
         return f"{self.kind.lower()}/{self.name}"
@@ -61,13 +67,19 @@ def workload_of(document: Any) -> Workload | None:
     group = str(document.get("apiVersion", "")).rpartition("/")[0]
     path = TEMPLATES.get((group, str(document.get("kind"))))
     template = below(document, path) if path else None
-    if group not in {"", "apps"} and isinstance(template, Mapping):
+    if group != "apps" and isinstance(template, Mapping):
         template = template.get(LEADER) or template.get(WORKER)
     if not isinstance(template, Mapping) or not isinstance(template.get("spec"), Mapping):
         return None
-    meta = document.get("metadata") or {}
-    name = str(meta.get("name", ""))
+    meta = document.get("metadata")
+    meta = meta if isinstance(meta, Mapping) else {}
+    name = str(meta.get("name") or "")
     return Workload(str(document["kind"]), meta.get("namespace"), name, document, template)
+
+
+def mappings(value: Any) -> list[Any]:
+    """The items of a list that are mappings; none where it is no list."""
+    return [one for one in value if isinstance(one, Mapping)] if isinstance(value, list) else []
 
 
 def below(document: Any, path: tuple[str, ...]) -> Any:
