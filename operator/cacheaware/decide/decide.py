@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import replace
 
+from cacheaware.decide.cold_start import expected_s
 from cacheaware.decide.decision import Decision, Victim
 from cacheaware.decide.drain import Fleet, plan_of
 from cacheaware.decide.explain import Outcome, limits_of, message_of, reason_of
@@ -99,7 +100,7 @@ def asked_of(
         leaving=gone,
         share=max(1, fleet.spec_replicas * policy.drain_share_percent // 100),
         least=min(max(1, policy.min_replicas), len(supply.serving)),
-        cold_start_s=policy.startup_budget_seconds,
+        cold_start_s=expected_s(fleet.learned.starts) or policy.startup_budget_seconds,
     )
 
 

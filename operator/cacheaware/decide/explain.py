@@ -189,7 +189,8 @@ def unseen(supply: Supply) -> str:
 def coming(supply: Supply) -> str:
     """What is on its way, and what keeps it."""
     early = supply.on_their_way - supply.late
-    words = [f"{early:,} starting"] if early else []
+    soon = "" if supply.next_s is None else f", the next in some {supply.next_s:,.0f} s"
+    words = [f"{early:,} starting{soon}"] if early else []
     words += [f"{supply.late:,} overdue"] if supply.late else []
     stuck = sorted({pod.view.stuck for pod in supply.starting + supply.overdue if pod.view.stuck})
     return ", ".join(words) + (f" ({', '.join(stuck)})" if stuck else "")
@@ -241,8 +242,8 @@ def because(outcome: Outcome, reason: str) -> str:
         f" is {policy.fallback_replicas}",
         Reasons.METRICS_UNKNOWN: "what is unknown changes nothing",
         Reasons.NO_PODS: "where no pod gets requests, the load is not known",
-        Reasons.START_OVERDUE: f"pods should serve within {policy.startup_budget_seconds:,} s;"
-        " what they were ordered for is not ordered again",
+        Reasons.START_OVERDUE: "pods take longer to start than they should; what they were ordered"
+        " for is not ordered again",
         Reasons.WAITING_FOR_STARTING: "what is starting counts as ordered",
         Reasons.AT_MAXIMUM: f"maxReplicas is {policy.max_replicas:,}",
         Reasons.AT_MINIMUM: f"minReplicas is {policy.min_replicas:,}",

@@ -1,7 +1,9 @@
 """Which pods of a fleet carry load, which are on their way, and which are lost for now."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
+from cacheaware.decide.cold_start import Starts, is_overdue, left_s
 from cacheaware.decide.fleet import FleetView, PodLoad, PodView
 from cacheaware.decide.policy import Policy
 from cacheaware_sidecar.phase import Phase
@@ -102,6 +104,8 @@ class Supply:
     """Ordered, and not yet created."""
     missing_overdue: bool = False
     """They should have been created and have served by now."""
+    next_s: float | None = None
+    """Until the next of the starting pods is expected to serve, by the starts before it."""
     surplus: int = 0
     """More pods than ordered: a shrink is still under way."""
     failed: frozenset[str] = frozenset()
@@ -153,7 +157,9 @@ def supply_of(
     live, deadline_s = live_pods(fleet), policy.startup_budget_seconds
     places: dict[str, list[Pod]] = {}
     for view in sorted(live, key=lambda pod: (pod.name, pod.uid)):
-        place = "cordoned" if view.uid in cordons else place_of(view, deadline_s)
+        place = (
+            "cordoned" if view.uid in cordons else place_of(view, fleet.learned.starts, deadline_s)
+        )
         places.setdefault(place, []).append(pod_of(view, policy.keep_stale_seconds))
     return Supply(
         serving=tuple(places.get("serving", ())),
@@ -164,8 +170,16 @@ def supply_of(
         terminating=len(fleet.pods) - len(live),
         missing=max(0, fleet.spec_replicas - len(live)),
         missing_overdue=missing_for_s >= deadline_s,
+        next_s=next_to_serve(places.get("starting", ()), fleet.learned.starts),
         surplus=max(0, len(live) - fleet.spec_replicas),
     )
+
+
+def next_to_serve(starting: Iterable[Pod], starts: Starts) -> float | None:
+    """Seconds until the first of these pods is expected to serve."""
+    stages = (pod.view.starting for pod in starting)
+    left = [left_s(starts, stage) for stage in stages if stage is not None]
+    return min((seconds for seconds in left if seconds is not None), default=None)
 
 
 def live_pods(fleet: FleetView) -> list[PodView]:
@@ -173,10 +187,17 @@ def live_pods(fleet: FleetView) -> list[PodView]:
     return [pod for pod in fleet.pods if not pod.terminating]
 
 
-def place_of(view: PodView, deadline_s: float) -> str:
-    """Where a pod belongs; what its page says while it starts is its warm-up, not load."""
+def place_of(view: PodView, starts: Starts, deadline_s: float) -> str:
+    """Where a pod belongs; what its page says while it starts is its warm-up, not load.
+
+    A start is overdue by the deadline of its stage; where the stage is not known, by its age.
+    """
     if view.phase in STARTING:
-        return "starting" if view.age_s < deadline_s else "overdue"
+        if view.starting is not None:
+            late = is_overdue(starts, view.starting)
+        else:
+            late = view.age_s >= deadline_s
+        return "overdue" if late else "starting"
     return "serving" if view.phase is Phase.SERVING and view.ready else "away"
 
 

@@ -7,6 +7,7 @@ from cacheaware.decide.cold_start import (
     LEAST_S,
     UNLEARNED_S,
     ColdStart,
+    Learned,
     Stage,
     Starting,
     deadline_s,
@@ -110,3 +111,42 @@ def test_a_deadline_is_never_shorter_than_the_slowest_start_but_one_in_a_hundred
     starts = tuple(start(load=load) for load in loads)
     late = sum(load > deadline_s(starts, Starting(Stage.LOAD, 0)) for load in loads)
     assert late <= len(loads) / 100
+
+
+class TestFleet:
+    """What the learned starts change in a decision."""
+
+    def starting(self, make, stage, age_s, **fields):
+        return make.booting("z", starting=Starting(stage, age_s), age_s=age_s, **fields)
+
+    def fleet(self, make, pod, starts=FIVE):
+        busy = make.pod("a", kv=1.0, waiting=3, running=9)
+        return make.fleet([busy, pod], learned=Learned(starts=starts))
+
+    def test_a_start_is_overdue_by_what_others_took(self, make, once):
+        late = once(self.fleet(make, self.starting(make, Stage.LOAD, 70.0)))
+        assert (late.overdue, late.starting, late.reason) == (1, 0, "StartOverdue")
+
+    def test_a_slow_pull_does_not_use_up_the_time_to_load(self, make, once):
+        early = once(self.fleet(make, self.starting(make, Stage.LOAD, 60.0)))
+        assert (early.overdue, early.starting) == (0, 1)
+
+    def test_while_too_few_were_seen_half_an_hour_is_patience(self, make, once):
+        early = once(self.fleet(make, self.starting(make, Stage.LOAD, 70.0), FIVE[:4]))
+        assert (early.overdue, early.starting) == (0, 1)
+
+    def test_a_pod_whose_stage_is_not_known_is_judged_by_its_age(self, make, once):
+        early = once(self.fleet(make, make.booting("z", age_s=1799.0)))
+        late = once(self.fleet(make, make.booting("z", age_s=1800.0)))
+        assert (early.overdue, late.overdue) == (0, 1)
+
+    def test_when_the_next_pod_will_serve_is_told(self, make, once):
+        told = once(self.fleet(make, self.starting(make, Stage.LOAD, 30.0)))
+        assert "1 starting, the next in some 20 s" in told.message
+
+    def test_a_pod_is_young_for_as_long_as_a_start_takes(self, make, once):
+        pods = [make.idle("a"), make.idle("b", age_s=500, serving_age_s=80)]
+        slow = make.fleet(pods, learned=Learned(starts=FIVE))
+        assert [one.pod for one in once(slow).victims] == ["b"]
+        unknown = make.fleet(pods)
+        assert [one.pod for one in once(unknown).victims] == ["a"]
