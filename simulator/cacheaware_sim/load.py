@@ -4,6 +4,7 @@ import asyncio
 import itertools
 import json
 import signal
+import sys
 import time
 from collections.abc import AsyncIterator
 from contextlib import suppress
@@ -19,6 +20,8 @@ from cacheaware_sim.tokens import prompt_of
 
 DATA, DONE = b"data:", b"[DONE]"
 LONGEST_DETAIL = 300
+FIRST_ANSWER = "load: the first answer has come\n"
+"""Told on stderr, so that whoever waits for load knows that it flows."""
 
 
 class LostError(Exception):
@@ -179,6 +182,9 @@ class _Generator:
     def _count(self, progress: Progress) -> None:
         result, end = self.result, progress.last_at or progress.started_at
         result.ok += 1
+        if result.ok == 1:
+            sys.stderr.write(FIRST_ANSWER)
+            sys.stderr.flush()
         result.prompt_tokens += progress.prompt_tokens
         result.completion_tokens += progress.completion_tokens
         result.e2e_s.append(end - progress.started_at)

@@ -10,7 +10,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from cacheaware.cli import main
-from cacheaware_sim.load import LostError, generate, generate_until_told
+from cacheaware_sim.load import FIRST_ANSWER, LostError, generate, generate_until_told
 from cacheaware_sim.load_plan import LoadError, LoadPlan
 from cacheaware_sim.load_result import MOST_LOSSES, LoadResult, Loss, summary
 
@@ -70,9 +70,10 @@ def plan(url, **changes):
     return LoadPlan(**{**values, **changes})
 
 
-async def test_a_whole_stream_is_ok_and_its_times_are_taken(serve):
+async def test_a_whole_stream_is_ok_and_its_times_are_taken(serve, capsys):
     result = await generate(plan(await serve(answers(*GOOD))))
 
+    assert capsys.readouterr().err == FIRST_ANSWER
     assert (result.sent, result.ok, result.failed.total()) == (4, 4, 0)
     assert (result.prompt_tokens, result.completion_tokens) == (12, 8)
     assert len(result.ttft_s) == len(result.tpot_s) == len(result.e2e_s) == 4

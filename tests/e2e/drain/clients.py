@@ -47,6 +47,10 @@ class Sender:
         """Whether it sends."""
         return self.fleet.get("pod", self.pod)["status"].get("phase") == "Running"
 
+    def answered(self) -> bool:
+        """Whether its load flows."""
+        return self.running() and "first answer" in self.fleet.kubectl("logs", self.pod)
+
     def _ended(self) -> bool:
         return self.fleet.get("pod", self.pod)["status"].get("phase") in {"Succeeded", "Failed"}
 
@@ -65,7 +69,7 @@ class Clients:
     senders: list[Sender] = field(default_factory=list)
 
     def start(self) -> None:
-        """Start them, and wait until they send."""
+        """Start them, and wait until all of them have had an answer."""
         share = self.rate / len(self.kinds)
         service = f"http://{self._service()}:8000"
         urls = dict.fromkeys(self.kinds, service)
@@ -82,7 +86,7 @@ class Clients:
                 )
             )
         for sender in self.senders:
-            eventually(sender.running, within=30, what=f"{sender.pod} runs")
+            eventually(sender.answered, within=60, what=f"{sender.pod} has had an answer")
 
     def send(self, kind: Client, url: str, *args: str) -> Sender:
         """Start one load generator."""
