@@ -39,6 +39,8 @@ class PodRecord:
     terminating: bool = False
     deleted_at: float | None = None
     """When its grace period ends; None while it is not being deleted."""
+    grace_s: float | None = None
+    """How long that period is."""
     pending: bool = False
     """Not all of its containers have started."""
     disrupted: bool = False
@@ -82,6 +84,7 @@ def pod_record(body: Mapping[str, Any]) -> PodRecord:
         startup_budget_s=_startup_budget(spec),
         terminating="deletionTimestamp" in meta,
         deleted_at=seconds(meta.get("deletionTimestamp")),
+        grace_s=meta.get("deletionGracePeriodSeconds"),
         pending=status.get("phase") == "Pending",
         disrupted=_since(status, "DisruptionTarget") is not None,
         finished=status.get("phase") in FINISHED,

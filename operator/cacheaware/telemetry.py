@@ -64,6 +64,13 @@ class Metrics:
             ("call", "outcome"),
             registry=self.registry,
         )
+        self.drains = Histogram(
+            "cacheaware_drain_seconds",
+            "From a pod's cordon until it was given up empty, or came back.",
+            (*SCALER, "outcome"),
+            registry=self.registry,
+            buckets=(5, 10, 30, 60, 120, 300, 600, 1200, 3600),
+        )
         self.cold_starts = Histogram(
             "cacheaware_cold_start_seconds",
             "Pods' ways to serving, by stage: schedule, pull, load, warm, and total.",
@@ -111,6 +118,11 @@ class Metrics:
         """A sidecar was called."""
         self.control_calls.labels(call, outcome).inc()
 
+    def drained(self, namespace: str, name: str, outcome: str, lasted: Iterable[float]) -> None:
+        """Pods' drains ended: `emptied` or `called_off`."""
+        for seconds in lasted:
+            self.drains.labels(namespace, name, outcome).observe(seconds)
+
     def decided(self, fleet: FleetView, decision: Decision) -> None:
         """Show a round; a number that is not known has no series rather than a zero."""
         key = (fleet.namespace, fleet.name)
@@ -127,7 +139,7 @@ class Metrics:
             (self.current, decision.current),
             (self.serving, decision.serving),
             (self.starting, decision.starting),
-            (self.cordoned, len(decision.cordons)),
+            (self.cordoned, fleet.cordoned),
             (self.unknown, decision.unknown),
             (self.used, used),
             (self.capacity, capacity),
@@ -157,7 +169,7 @@ class Metrics:
         self.undecided(namespace, name)
         match = {"namespace": namespace, "name": name}
         counters = (self.scaled, self.scrape_errors, self.wrong_victims, self.failed_rounds)
-        for metric in (*counters, self.cold_starts):
+        for metric in (*counters, self.cold_starts, self.drains):
             metric.remove_by_labels(match)
 
 

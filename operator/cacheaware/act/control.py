@@ -1,13 +1,14 @@
 """The control calls to sidecars: cordon, uncordon, deadline. Each ends in time and none raises."""
 
 import asyncio
+import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import aiohttp
 
 from cacheaware import names
+from cacheaware.act.outcome import Outcome
 from cacheaware.act.tokens import Tokens
 from cacheaware.kube import KubeError
 from cacheaware.pods import PodRecord
@@ -19,15 +20,6 @@ LEASE_SECONDS = 60
 LONGEST_TEXT = 200
 RETRIED = frozenset({401})
 """A token whose cordon has ended is refused: another one is made, once."""
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """How a call ended."""
-
-    accepted: bool
-    why: str = ""
-    """Why it was not: a few words for people."""
 
 
 class Control:
@@ -75,7 +67,7 @@ class Control:
     async def _call(self, record: PodRecord, name: str, body: Mapping[str, Any]) -> Outcome:
         async with self._slots:
             outcome = await self._tried(record, name, body)
-        self._count(name, "accepted" if outcome.accepted else "refused")
+        self._count(name, outcome.word)
         return outcome
 
     async def _tried(self, record: PodRecord, name: str, body: Mapping[str, Any]) -> Outcome:
@@ -86,14 +78,14 @@ class Control:
                     self._tokens.forget(record.uid)
                     status, text = await self._post(record, name, body)
         except KubeError as error:
-            return Outcome(accepted=False, why=f"no token can be made: {error.reason}")
+            return Outcome(0, f"no token can be made: {error.reason}")
         except TimeoutError:
-            return Outcome(accepted=False, why=f"its sidecar did not answer in {CALL_SECONDS:g} s")
+            return Outcome(0, f"its sidecar did not answer in {CALL_SECONDS:g} s")
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            return Outcome(accepted=False, why=f"its sidecar is not reached: {named(error)}")
+            return Outcome(0, f"its sidecar is not reached: {named(error)}")
         if status == 200:
-            return Outcome(accepted=True)
-        return Outcome(accepted=False, why=f"its sidecar answers {status}: {text}")
+            return Outcome(status)
+        return Outcome(status, f"its sidecar answers {status}: {text}")
 
     async def _post(self, record: PodRecord, name: str, body: Mapping[str, Any]) -> tuple[int, str]:
         token = await self._tokens.of(record.uid)
@@ -130,5 +122,5 @@ def line(content: bytes) -> str:
 
 def named(error: Exception) -> str:
     """A transport's error in a few words, without an address."""
-    cause = getattr(error, "os_error", None) or error
-    return getattr(cause, "strerror", None) or type(error).__name__
+    number = getattr(getattr(error, "os_error", None) or error, "errno", None)
+    return os.strerror(number) if number else type(error).__name__

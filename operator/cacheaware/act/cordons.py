@@ -5,7 +5,9 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from cacheaware.act.control import Control, Outcome
+from cacheaware.act.control import Control
+from cacheaware.act.deadlines import Going
+from cacheaware.act.outcome import Outcome
 from cacheaware.decide.decision import Decision, Victim
 from cacheaware.pods import PodRecord
 
@@ -21,10 +23,11 @@ class CordonMemory:
 
     renewed: dict[str, float] = field(default_factory=dict)
     """When a pod's cordon was accepted last."""
+    begun: dict[str, float] = field(default_factory=dict)
+    """When a pod's cordon was accepted first."""
     refused: dict[str, tuple[float, str]] = field(default_factory=dict)
     """Until when a pod is not asked again, and why."""
-    told: set[str] = field(default_factory=set)
-    """Terminating pods that know their deadline."""
+    going: Going = field(default_factory=Going)
 
     def obstacles(self, now: float) -> dict[str, str]:
         """Why pods can't be cordoned now."""
@@ -34,7 +37,11 @@ class CordonMemory:
     def keep(self, uids: set[str]) -> None:
         """Forget the pods that are gone."""
         self.renewed = {uid: at for uid, at in self.renewed.items() if uid in uids}
-        self.told &= uids
+        self.begun = {uid: at for uid, at in self.begun.items() if uid in uids}
+
+    def ended(self, uids: Iterable[str], now: float) -> tuple[float, ...]:
+        """These cordons are over; how long those lasted whose beginning was seen."""
+        return tuple(now - self.begun.pop(uid) for uid in uids if uid in self.begun)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +52,9 @@ class Moved:
     uncordoned: tuple[tuple[str, str], ...] = ()
     """With the reason."""
     refused: tuple[tuple[str, str], ...] = ()
-    """With the reason."""
+    """With the reason; each told once in a while."""
+    lasted: tuple[float, ...] = ()
+    """Seconds that the cordons which were taken back had lasted."""
 
 
 class Cordons:
@@ -62,38 +71,39 @@ class Cordons:
         back = await self._each(decision.uncordons, records, self._control.uncordon, by)
         for victim, _ in back:
             memory.renewed.pop(victim.uid, None)
+        returned = [one for one, outcome in back if outcome.accepted]
+        lasted = memory.ended((one.uid for one in returned), self._clock())
         out = await self._each(self._due(decision, memory), records, self._control.cordon, by)
         fresh = [one for one, outcome in out if outcome.accepted and one.uid not in memory.renewed]
+        news = [
+            (one.pod, outcome.why)
+            for one, outcome in out
+            if not outcome.accepted and one.uid not in memory.refused
+        ]
         for victim, outcome in out:
             self._note(victim, outcome, memory)
         return Moved(
             cordoned=tuple(one.pod for one in fresh),
-            uncordoned=tuple((one.pod, one.reason) for one, outcome in back if outcome.accepted),
-            refused=tuple((one.pod, outcome.why) for one, outcome in out if not outcome.accepted),
+            uncordoned=tuple((one.pod, one.reason) for one in returned),
+            refused=tuple(news),
+            lasted=lasted,
         )
 
     async def tell_deadlines(
         self, records: Iterable[PodRecord], wall: float, memory: CordonMemory
     ) -> None:
-        """Tell pods that are being deleted how long they really have: once each, till it is heard.
+        """Tell pods that are being deleted how long they really have, each till it has heard.
 
         Args:
             records: the target's pods.
             wall: seconds since the epoch.
             memory: which of them know.
         """
-        due = [
-            (one, one.deleted_at - wall)
-            for one in records
-            if one.deleted_at is not None
-            and one.sidecar_port is not None
-            and one.ip
-            and one.uid not in memory.told
-        ]
+        now = self._clock()
+        due = [(one, memory.going.left(one, now, wall)) for one in memory.going.due(records, now)]
         outcomes = await asyncio.gather(*(self._control.deadline(one, left) for one, left in due))
-        memory.told |= {
-            one.uid for (one, _), outcome in zip(due, outcomes, strict=True) if outcome.accepted
-        }
+        for (one, _), outcome in zip(due, outcomes, strict=True):
+            memory.going.note(one, outcome, now)
 
     def _due(self, decision: Decision, memory: CordonMemory) -> list[Victim]:
         now, never = self._clock(), float("-inf")
@@ -118,6 +128,7 @@ class Cordons:
         now = self._clock()
         if outcome.accepted:
             memory.renewed[victim.uid] = now
+            memory.begun.setdefault(victim.uid, now)
             memory.refused.pop(victim.uid, None)
         else:
             memory.refused[victim.uid] = (now + REFUSED_SECONDS, outcome.why)

@@ -130,6 +130,7 @@ def signature(
         generation,
         last_scale_time,
         (decision.desired, decision.current) if decision else None,
+        found.fleet.cordoned if found.fleet else None,
         tuple((one.type, one.status) for one in parts),
     )
     minor = (
@@ -190,6 +191,7 @@ def status_body(
         "desiredReplicas": decision.desired if decision else None,
         "servingReplicas": decision.serving if decision else None,
         "startingReplicas": decision.starting if decision else None,
+        "cordonedReplicas": fleet.cordoned if fleet else None,
         "lastScaleTime": memory.last_scale_time,
         "observation": fleet.observation if fleet else None,
         "conditions": dated(conditions(found), memory.conditions, now, generation),

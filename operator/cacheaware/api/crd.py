@@ -16,6 +16,7 @@ COLUMNS: tuple[tuple[str, str, str, str], ...] = (
     ("Current", "integer", ".status.currentReplicas", "Replicas that the target asks for."),
     ("Desired", "integer", ".status.desiredReplicas", "Replicas that the operator wants."),
     ("Starting", "integer", ".status.startingReplicas", "Pods ordered and not yet serving."),
+    ("Cordoned", "integer", ".status.cordonedReplicas", "Pods that go when they are empty."),
     (
         "Ready",
         "string",

@@ -152,6 +152,8 @@ class ScalerStatus(Model):
     """Pods that serve."""
     starting_replicas: Count | None = None
     """Pods ordered and not yet serving."""
+    cordoned_replicas: Count | None = None
+    """Pods out of the endpoints, to be given up when they are empty."""
     last_scale_time: str | None = Field(default=None, max_length=64, json_schema_extra=DATE_TIME)
     """When the operator last changed the replicas."""
     observation: str | None = Field(default=None, max_length=32)

@@ -75,6 +75,7 @@ def story(body: Mapping[str, Any]) -> dict[str, Any]:
         "desired": status.get("desiredReplicas"),
         "serving": status.get("servingReplicas"),
         "starting": status.get("startingReplicas"),
+        "cordoned": status.get("cordonedReplicas"),
         "observation": status.get("observation"),
         "lastScaleTime": status.get("lastScaleTime"),
         "reason": newest.get("reason") or ready.get("reason"),
@@ -136,6 +137,7 @@ def headline(found: Mapping[str, Any], now: datetime) -> str:
     if found["current"] == found["desired"]:
         wants = f"stays at {cell(found['current'])}"
     pods = f"{cell(found['serving'])} serving, {cell(found['starting'])} starting"
+    pods += f", {cell(found['cordoned'])} cordoned" if found["cordoned"] else ""
     when = f", {ago(found['decisions'][0]['time'], now)} ago" if found["decisions"] else ""
     return f"{wants}  {found['reason'] or ''}  ({pods}{when})"
 

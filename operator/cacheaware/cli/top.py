@@ -78,14 +78,15 @@ def show_scalers(
         console().clear()
     columns = (
         "NAMESPACE", "NAME", "TARGET", "MODE", "KV DEMAND", "PENDING", "SERVING", "STARTING",
-        "REPLICAS", "REASON", "SEEN",
+        "CORDONED", "REPLICAS", "REASON", "SEEN",
     )  # fmt: skip
     now = datetime.now(UTC)
     rows = [
         (
             one["namespace"], one["name"], one["target"].rpartition("/")[2], one["mode"],
-            bar(one["kvDemand"]), one["pending"], one["serving"], one["starting"], replicas(one),
-            one["reason"], one["time"] and f"{ago(one['time'], now)} ago",
+            bar(one["kvDemand"]), one["pending"], one["serving"], one["starting"],
+            one["cordoned"], replicas(one), one["reason"],
+            one["time"] and f"{ago(one['time'], now)} ago",
         )
         for one in found
     ]  # fmt: skip
@@ -111,6 +112,7 @@ def scaler_line(body: Mapping[str, Any]) -> dict[str, Any]:
         "pending": terms["pending"]["demand"] if "pending" in terms else None,
         "serving": found["serving"],
         "starting": found["starting"],
+        "cordoned": found["cordoned"],
         "current": found["current"],
         "desired": found["desired"],
         "reason": found["reason"],

@@ -111,6 +111,7 @@ class Reporter:
 
     async def moved(self, subject: Subject, moved: Moved) -> None:
         """Pods were taken out of the endpoints or came back into them."""
+        self._metrics.drained(subject.namespace, subject.name, "called_off", moved.lasted)
         if moved.cordoned:
             told = f"{', '.join(moved.cordoned)}: out of the endpoints, to go when empty"
             log.info("%s/%s: cordoned %s", subject.namespace, subject.name, told)

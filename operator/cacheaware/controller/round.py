@@ -1,5 +1,6 @@
 """One scaler's round: read the target, look at its pods, decide, act, report."""
 
+import asyncio
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -234,10 +235,11 @@ class Round:
         acts = scaler.policy.mode == "Scale" and self._still_wanted(scaler)
         wanted = decision if acts else replace(decision, cordons=())
         by_uid = {record.uid: record for record in records}
-        moved = await self.cordons.carry_out(wanted, by_uid, scaler.uid, state.cordons)
+        state.cordons.going.see(records, self.clock())
+        moving = self.cordons.carry_out(wanted, by_uid, scaler.uid, state.cordons)
+        telling = self.cordons.tell_deadlines(records if acts else (), self.wall(), state.cordons)
+        moved, _ = await asyncio.gather(moving, telling)
         await self.reporter.moved(subject_of(scaler), moved)
-        if acts:
-            await self.cordons.tell_deadlines(records, self.wall(), state.cordons)
 
     def _measure(self, fleet: FleetView, decision: Decision, seen: Seen) -> None:
         self.metrics.decided(fleet, decision)
@@ -303,6 +305,8 @@ class Round:
         if state.memory is not None:
             gone = frozenset(record.uid for record in victims)
             state.memory = state.memory.scaled(decision.current, decision.desired, now, gone)
+        emptied = state.cordons.ended((one.uid for one in decision.victims if one.cordoned), now)
+        self.metrics.drained(scaler.namespace, scaler.name, "emptied", emptied)
         if shrinks:
             state.shrink = shrink_of(records, [record.uid for record in victims], now)
         await self.reporter.scaled(subject_of(scaler), decision)

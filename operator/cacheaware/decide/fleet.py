@@ -114,3 +114,8 @@ class FleetView:
     observation: str = "Sidecar"
     """Sidecar, Direct or Mixed: how this round's pods were seen."""
     problems: tuple[str, ...] = field(default=())
+
+    @property
+    def cordoned(self) -> int:
+        """Pods that are out of the endpoints and could come back."""
+        return sum(pod.phase is Phase.CORDONED and not pod.terminating for pod in self.pods)

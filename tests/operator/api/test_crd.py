@@ -85,6 +85,7 @@ def test_the_columns_tell_the_story_in_one_line():
         "CURRENT",
         "DESIRED",
         "STARTING",
+        "CORDONED",
         "READY",
         "REASON",
         "AGE",

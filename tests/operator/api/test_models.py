@@ -157,6 +157,7 @@ def test_a_status_that_was_written_reads_back_equal(case, scaler, stored):
         "desiredReplicas": 3,
         "servingReplicas": 2,
         "startingReplicas": 0,
+        "cordonedReplicas": 1,
         "lastScaleTime": "2026-01-01T00:00:00Z",
         "observation": "Sidecar",
         "learned": {

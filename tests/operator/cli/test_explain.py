@@ -45,6 +45,7 @@ STATUS = {
     "desiredReplicas": 4,
     "servingReplicas": 2,
     "startingReplicas": 1,
+    "cordonedReplicas": 1,
     "conditions": CONDITIONS,
     "decisions": [DECISION, {**DECISION, "to": 2, "reason": "Steady", "message": "before"}],
 }
@@ -58,8 +59,8 @@ def body(**status):
 
 KEYS = {
     "namespace", "name", "target", "mode", "minReplicas", "maxReplicas", "upToDate", "ready",
-    "current", "desired", "serving", "starting", "observation", "lastScaleTime", "reason",
-    "message", "raw", "terms", "limitedBy", "victims", "notWell", "decisions",
+    "current", "desired", "serving", "starting", "cordoned", "observation", "lastScaleTime",
+    "reason", "message", "raw", "terms", "limitedBy", "victims", "notWell", "decisions",
 }  # fmt: skip
 
 
@@ -108,7 +109,7 @@ def test_it_tells_the_story_in_plain_words(cluster, capsys):
     assert code == 0
     for said in (
         "demo/chat: Deployment chat, mode Scale, 1..10 replicas",
-        "2 -> 4  ScaledUp  (2 serving, 1 starting, ",
+        "2 -> 4  ScaledUp  (2 serving, 1 starting, 1 cordoned, ",
         "19,500 / 8,000 = 2.44 -> 3",
         "Limited by rate.",
         "Gives up chat-1: idle",
@@ -173,6 +174,7 @@ def test_top_shows_all_scalers(cluster, capsys):
     assert (line["target"], line["time"]) == ("Deployment/chat", "2026-01-01T00:00:00Z")
     assert line["kvDemand"] == pytest.approx(19500 * 0.8 / (8000 * 2))
     assert (line["pending"], line["serving"], line["desired"]) == (0.0, 2, 4)
+    assert line["cordoned"] == 1
 
 
 def test_top_of_one_shows_its_pods(cluster, capsys, monkeypatch):

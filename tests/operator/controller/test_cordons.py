@@ -67,6 +67,43 @@ async def test_a_pod_leaves_the_endpoints_empties_and_only_then_the_replicas_fal
     assert not world.events("OtherPodsDeleted")
 
 
+async def test_replicas_fall_by_exactly_the_pods_that_are_empty(drained):
+    world = await drained(9, 1, 2)
+    await world.until(lambda: out(world) == ["chat-002", "chat-003"])
+    await world.until(lambda: world.status().get("cordonedReplicas") == 2)
+    shown = world.operator.metrics.registry.get_sample_value
+    scaler = {"namespace": "demo", "name": "chat"}
+    assert shown("cacheaware_cordoned_replicas", scaler) == 2
+    fakes(world)[2].running = fakes(world)[2].usage = 0
+    await world.until(lambda: world.replicas() == 2)
+    await world.until(lambda: world.workloads.removed == ["chat-003"])
+    await world.rounds(3)
+    assert [call.body["spec"]["replicas"] for call in world.scale_writes()] == [2]
+    assert out(world) == ["chat-002"]
+    emptied = {**scaler, "outcome": "emptied"}
+    assert shown("cacheaware_drain_seconds_count", emptied) == 1
+    assert shown("cacheaware_control_calls_total", {"call": "cordon", "outcome": "accepted"}) == 2
+
+
+async def test_a_pod_that_is_ready_again_by_the_newest_word_is_not_given_up(drained):
+    """What was decided on is a moment old: the endpoints may have the pod again."""
+    world = await drained(5, 1)
+    await world.until(lambda: out(world) == ["chat-002"])
+    select, asked = world.operator.pods.select, []
+
+    def ready_at_second_look(namespace, selector):
+        """The first look of a round is decided on, the second comes right before the write."""
+        asked.append(namespace)
+        second = len(asked) % 2 == 0
+        return [replace(one, ready=one.ready or second) for one in select(namespace, selector)]
+
+    world.operator.pods.select = ready_at_second_look
+    fakes(world)[1].running = fakes(world)[1].usage = 0
+    await world.until(lambda: len(asked) > 6)
+    assert world.scale_writes() == []
+    assert world.replicas() == 2
+
+
 async def test_each_call_carries_a_token_for_that_pod_and_the_uid_of_the_scaler(drained):
     world = await drained(5, 1)
     await world.until(lambda: out(world))
@@ -213,12 +250,13 @@ async def test_a_pod_that_is_deleted_hears_how_long_it_has(drained):
     name = names(world)[0]
     fake = fakes(world)[0]
     world.workloads.removed.append(name)
-    stamp = "2099-01-01T00:00:00Z"
-    await world.api.edit(PODS, "demo", name, {"metadata": {"deletionTimestamp": stamp}})
+    stamp = "2099-01-01T00:00:00Z"  # the API's clock need not be ours
+    going = {"deletionTimestamp": stamp, "deletionGracePeriodSeconds": 90}
+    await world.api.edit(PODS, "demo", name, {"metadata": going})
     await world.until(lambda: fake.calls)
     call, body, _ = fake.calls[0]
     assert call == "deadline"
-    assert body["seconds"] > 1e9
+    assert 89 < body["seconds"] <= 90
     await world.rounds(3)
     assert len(fake.calls) == 1
 
