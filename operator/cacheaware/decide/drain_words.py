@@ -35,7 +35,7 @@ def coming_back(pod: Pod, why: str) -> Victim:
 
 def giving_up(pod: Pod) -> Victim:
     """A pod to be cordoned, with what it is worth."""
-    reason = f"worth least: {worth(pod)}"
+    reason = f"worth least: {worth(pod.load)}" if pod.load is not None else "worth least"
     return Victim(pod=pod.view.name, uid=pod.view.uid, reason=reason)
 
 
@@ -57,11 +57,8 @@ def emptied(pod: Pod, cordoned_s: float) -> Victim:
     return Victim(pod=pod.view.name, uid=pod.view.uid, reason=reason, cordoned=True)
 
 
-def worth(pod: Pod) -> str:
-    """What is lost with a pod, in numbers."""
-    load = pod.load
-    if load is None:
-        return "its load is not known"
+def worth(load: Load) -> str:
+    """What is lost with a pod of this load, in numbers."""
     parts = [f"{requests(load)}{expected(load)}"]
     parts += [f"{load.used_tokens:,.0f} tokens pinned"] if load.used_tokens is not None else []
     served = prefix_tokens_per_s(load)

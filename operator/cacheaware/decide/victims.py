@@ -108,9 +108,11 @@ def on_their_way_out(count: int) -> str:
 
 def last_resort(asked: Asked) -> Shrink:
     """One pod whose own hook drains it, when no other is on its way out."""
+    if asked.leaving:
+        return Shrink(why_less=on_their_way_out(asked.leaving))
     why = f" ({asked.unable})" if asked.unable else ""
     pod = drainable(asked)
-    if pod is None or asked.leaving or not carried(asked, [pod]):
+    if pod is None or not carried(asked, [pod]):
         nothing = "no pod is empty, and none can be drained now"
         return Shrink(why_less=f"none can be cordoned{why}; {nothing}" if why else nothing)
     gone = Victim(pod=pod.view.name, uid=pod.view.uid, reason=FINAL_DRAIN)

@@ -1,96 +1,21 @@
 """The cancelable drain, round by round, against a small fleet that does as it is told."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 import pytest
 from tests.operator.decide.conftest import Rounds, booting, fleet, idle, pod
-
-from cacheaware.decide.fleet import PodLoad, PodView
-from cacheaware.decide.policy import Policy, RatePolicy, Rules
-from cacheaware_sidecar.phase import Phase
-
-US = "uid-of-the-scaler"
-AT_ONCE = Rules(stabilization_seconds=0, policies=(RatePolicy("Pods", 10, 15),))
-UP = Rules(stabilization_seconds=0, policies=(RatePolicy("Pods", 10, 15),))
-POLICY = Policy(
-    mode="Scale",
-    max_replicas=20,
-    scale_up=UP,
-    scale_down=AT_ONCE,
-    drain_share_percent=100,
-    drain_deadline_seconds=300,
+from tests.operator.decide.small_cluster import (
+    AT_ONCE,
+    POLICY,
+    UP,
+    US,
+    cluster,
+    serving,
+    three,
 )
 
-
-def serving(name, *, kv=0.1, running=1.0, **fields):
-    return pod(name, kv=kv, running=running, **{"sidecar": True, "final_drain": True, **fields})
-
-
-def cordoned(view: PodView, seconds=0.0, *, empty=False, **fields):
-    """The pod after its cordon, out of the endpoints."""
-    load = replace(view.load, usage=0.0, running=0.0, waiting=0.0) if empty else view.load
-    fields = {"ready": False, "cordoned_by": US, **fields}
-    return replace(view, phase=Phase.CORDONED, cordoned_s=seconds, empty=empty, load=load, **fields)
-
-
-@dataclass
-class Cluster:
-    """Pods that do what decisions say, a round later."""
-
-    pods: dict[str, PodView]
-    spec: int
-    rounds: Rounds
-    log: list[str] = field(default_factory=list)
-
-    def round(self, after=5.0, **fleet_fields):
-        view = fleet(self.pods.values(), spec=self.spec, uid=US, **fleet_fields)
-        made = self.rounds.round(view, after=after, write=False)
-        if made.changes:
-            gone = frozenset(one.uid for one in made.victims)
-            memory = self.rounds.memory
-            self.rounds.memory = memory.scaled(made.current, made.desired, self.rounds.now, gone)
-            self.spec = made.desired
-            for one in made.victims:
-                del self.pods[one.pod]
-                self.log.append(f"deleted {one.pod}")
-        for one in made.cordons:
-            view = self.pods[one.pod]
-            if view.phase is Phase.SERVING:
-                self.pods[one.pod] = cordoned(view)
-                self.log.append(f"cordoned {one.pod}")
-        for one in made.uncordons:
-            self.pods[one.pod] = replace(
-                self.pods[one.pod],
-                phase=Phase.SERVING,
-                ready=True,
-                cordoned_by=None,
-                cordoned_s=0.0,
-                empty=False,
-            )
-            self.log.append(f"uncordoned {one.pod}")
-        return made
-
-    def set(self, name, **changes):
-        self.pods[name] = replace(self.pods[name], **changes)
-
-    def load(self, name, **numbers):
-        self.set(name, load=replace(self.pods[name].load or PodLoad(), **numbers))
-
-    def empty(self, name):
-        self.load(name, usage=0.0, running=0.0, waiting=0.0)
-        self.set(name, empty=True)
-
-
-def cluster(*pods, policy=POLICY, **fields):
-    made = Cluster({one.name: one for one in pods}, len(pods), Rounds(policy, replicas=len(pods)))
-    made.rounds.memory = replace(made.rounds.memory, peaks=(), lows=())
-    return made
-
-
-def three():
-    return cluster(
-        serving("a", kv=0.3, running=3), serving("b", kv=0.1), serving("c", kv=0.2, running=2)
-    )
+from cacheaware.decide.policy import RatePolicy, Rules
+from cacheaware_sidecar.phase import Phase
 
 
 class TestGivingUp:
@@ -484,55 +409,3 @@ class TestOrder:
         gone = made.round(target_kind="Rollout")
         assert made.log == ["deleted a"]
         assert "a Rollout can't be told which pod to take" in gone.message
-
-
-class TestWaves:
-    """Case 044-download-herd: a fleet that starts at once must not storm what it loads from."""
-
-    POLICY = replace(
-        POLICY,
-        scale_up=Rules(stabilization_seconds=0, policies=(RatePolicy("Pods", 2, 60),)),
-    )
-
-    def grow(self, *, failing: bool):
-        made = cluster(*(serving(name, kv=1.0, running=9) for name in "ab"), policy=self.POLICY)
-        for name in "ab":
-            made.load(name, waiting=25.0)
-        waves = []
-        for _ in range(4):
-            before = made.spec
-            told = made.round(after=60.0)
-            waves.append(told.desired)
-            for number in range(before, told.desired):
-                name = f"n{number}"
-                stuck = "engine: CrashLoopBackOff" if failing and number == before else None
-                made.pods[name] = booting(name, stuck=stuck)
-        return waves, told
-
-    def test_healthy_waves_follow_each_other(self):
-        assert self.grow(failing=False)[0] == [4, 6, 8, 10]
-
-    def test_a_failing_wave_is_the_last(self):
-        waves, told = self.grow(failing=True)
-        assert waves == [4, 4, 4, 4]
-        assert told.reason == "StartsFailing"
-        assert "starts" in told.limited_by
-        assert "engine: CrashLoopBackOff" in told.message
-
-    def test_one_failing_pod_among_many_healthy_ones_stops_nothing(self):
-        made = cluster(*(serving(name, kv=1.0, running=9) for name in "ab"), policy=POLICY)
-        for name in "ab":
-            made.load(name, waiting=50.0)
-        made.pods |= {f"n{i}": booting(f"n{i}") for i in range(3)}
-        made.set("n0", stuck="engine: ImagePullBackOff")
-        made.spec = 5
-        made.rounds.memory = replace(made.rounds.memory, replicas=5)
-        assert made.round().desired == 15
-
-    def test_a_pod_that_finds_no_node_is_not_failing(self):
-        made = cluster(serving("a", kv=1.0, running=9), policy=POLICY)
-        made.load("a", waiting=50.0)
-        made.pods["n"] = booting("n", stuck="Unschedulable")
-        made.spec = 2
-        made.rounds.memory = replace(made.rounds.memory, replicas=2)
-        assert made.round().desired > 2

@@ -7,6 +7,7 @@ import pytest
 
 from cacheaware.decide.fleet import PodLoad, Unknown
 from cacheaware.decide.policy import Policy, RatePolicy, Rules
+from cacheaware_sidecar.phase import Phase
 
 BASELINE = Policy(mode="Scale", max_replicas=10, round_seconds=15)
 
@@ -142,22 +143,53 @@ def test_034_a_restart_while_idle_shrinks_after_the_window(make, rounds, case):
     assert life.round(view, after=15).desired == case("034", "expect.json")["idle_after_window"]
 
 
-def test_061_warm_up_requests_are_no_load(make, once):
-    warming = make.booting("c", load=PodLoad(usage=0.1, waiting=40.0, running=1.0))
+def test_061_warm_up_requests_are_no_load(make, rounds, case):
+    given = case("061", "input.state.json")["pods"]
+    assert [(one["kv"], one["waiting"]) for one in given] == [(0.72, 0), (0.7, 0), (0.9, 40)]
+    load = PodLoad(usage=0.9, waiting=40.0, running=24.0)
+    warming = make.pod("c", load=load, phase=Phase.WARMING, ready=False, age_s=60.0)
     pods = [make.pod("a", kv=0.72), make.pod("b", kv=0.70), warming]
+
+    decision = rounds(BASELINE, replicas=3).round(make.fleet(pods))
+
+    assert decision.raw == 2, "ceil((0.72 + 0.70) / 0.8)"
+    assert decision.desired == case("061", "expect.json")["replicas"] == 3
+
+
+@pytest.mark.parametrize("sidecar", [False, True], ids=["Direct", "by a cordon"])
+def test_052_the_victim_is_the_pod_with_fewer_prefix_hits(make, once, case, sidecar):
+    totals = case("052", "input.t0.json")
+    ratios = {
+        name: one["prefix_cache_hits_total"] / one["prefix_cache_queries_total"]
+        for name, one in totals.items()
+    }
+    assert ratios == {"a": 0.82, "b": 0.05}
+    pods = [
+        make.idle(
+            name,
+            load=PodLoad(usage=0.0, waiting=0.0, running=0.0, prefix_hit_ratio=ratio),
+            sidecar=sidecar,
+        )
+        for name, ratio in ratios.items()
+    ]
 
     decision = once(make.fleet(pods))
 
-    assert (decision.raw, decision.inputs["recommended"]) == (2, 2)
+    (chosen,) = decision.cordons or decision.victims
+    assert chosen.pod == case("052", "expect.json")["victim"] == "b"
 
 
-def test_052_the_victim_is_the_pod_with_fewer_prefix_hits(make, once):
-    a = make.idle("a", load=PodLoad(usage=0.0, waiting=0.0, running=0.0, prefix_hit_ratio=0.82))
-    b = make.idle("b", load=PodLoad(usage=0.0, waiting=0.0, running=0.0, prefix_hit_ratio=0.05))
+def test_052_an_unknown_hit_ratio_ranks_between_and_busyness_before_it(make, once):
+    def cached(name, ratio, running=0.0):
+        load = PodLoad(usage=0.0, waiting=0.0, running=running, prefix_hit_ratio=ratio)
+        return make.idle(name, load=load, sidecar=True)
 
-    (victim,) = once(make.fleet([a, b])).victims
+    pods = [cached("a", 0.82), cached("b", 0.05, running=9.0), cached("c", None), cached("d", 0.1)]
+    down = Rules(stabilization_seconds=0, policies=(RatePolicy("Percent", 100, 15),))
 
-    assert victim.pod == "b"
+    decision = once(make.fleet(pods), scale_down=down, drain_share_percent=100)
+
+    assert [one.pod for one in decision.cordons] == ["d", "c", "a"]
 
 
 def test_the_baseline_divides_without_the_noise_of_binary_fractions(make, once):
