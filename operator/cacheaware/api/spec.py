@@ -238,7 +238,7 @@ class Drain(Model):
     share_percent: int = Field(default=25, ge=1, le=100)
     """At most this share of the replicas is on its way out at a time, but always one."""
     deadline_seconds: int = Field(default=300, ge=1, le=86_400)
-    """How long a shrink waits for the pods of the shrink before it to be gone."""
+    """How long a cordoned pod may take to be empty, and a terminating one is waited for."""
 
 
 class Fallback(Model):

@@ -57,6 +57,6 @@ class Policy:
     drain_share_percent: int = 25
     """At most this share of the replicas is on its way out at a time, but always one."""
     drain_deadline_seconds: int = 300
-    """How long a shrink waits for the pods of the shrink before it."""
+    """How long a cordoned pod may take to be empty, and a terminating one is waited for."""
     round_seconds: float = 5.0
     startup_budget_seconds: int = 1800
