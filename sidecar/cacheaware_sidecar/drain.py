@@ -10,6 +10,7 @@ missing is not empty.
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from cacheaware_sidecar.engine_sockets import Rest
 from cacheaware_sidecar.engines import EngineSample
 from cacheaware_sidecar.lifecycle import Lifecycle
 from cacheaware_sidecar.phase import Phase
@@ -18,9 +19,7 @@ QUIET_S = 5.0
 FRESH_S = 3.0
 """A page older than this says nothing about now."""
 HUNG_S = 30.0
-"""An engine that has answered nothing for so long sends nothing to its clients either."""
-PINNED_NOTHING = 0.005
-"""Engines that count their null block as used show a small usage when empty."""
+"""An engine that has answered and read nothing for so long sends nothing to its clients either."""
 ALONE = "Both"
 """The role of a pod that hands no KV on."""
 
@@ -45,6 +44,15 @@ class Quiet:
     """When a page last showed a new request."""
 
 
+@dataclass(frozen=True, slots=True)
+class Silence:
+    """Looks on end at which the engine gave no sign of life."""
+
+    since: float
+    unsent: int | None
+    """Bytes of its answers that the kernel had not got rid of at the last look."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Handover:
     """What a pod does with the KV of requests that are done."""
@@ -64,7 +72,7 @@ class Outcome(StrEnum):
 
 
 def observe(
-    quiet: Quiet, sample: EngineSample | None, now: float, unsent: int | None = None
+    quiet: Quiet, sample: EngineSample | None, now: float, rest: Rest | None = None
 ) -> Quiet:
     """Takes one more look into account.
 
@@ -72,7 +80,7 @@ def observe(
         quiet: Of the looks before.
         sample: The page; None is a look that failed.
         now: When it was read.
-        unsent: What was left in the engine's connections at that moment; None where not known.
+        rest: What was left in the engine's connections at that moment; None where not known.
     """
     if sample is None:
         return replace(quiet, since=None, seen=None, unpinned_since=None)
@@ -80,8 +88,8 @@ def observe(
     counters = (sample.requests, sample.prompt_tokens, sample.generation_tokens)
     moved = quiet.counters is not None and counters != quiet.counters
     complete = (sample.engines or 0) >= ranks
-    still = complete and sample.running == 0 and sample.waiting == 0 and not unsent and not moved
-    unpinned = still and sample.usage is not None and sample.usage < PINNED_NOTHING
+    still = complete and sample.running == 0 and sample.waiting == 0 and not rest and not moved
+    unpinned = still and holds_nothing(sample)
     came = requests_that_came(sample)
     new = came is not None and quiet.came is not None and came > quiet.came
     return Quiet(
@@ -100,6 +108,14 @@ def requests_that_came(sample: EngineSample) -> float | None:
     if sample.running is None or sample.waiting is None:
         return None
     return (sample.requests or 0.0) + sample.running + sample.waiting
+
+
+def holds_nothing(sample: EngineSample) -> bool:
+    """Whether no KV is pinned; vLLM before 0.9 counts the null block of each engine as used."""
+    if sample.usage is None:
+        return False
+    used_blocks = sample.usage * (sample.num_blocks or 0)
+    return sample.usage == 0 or 0 < used_blocks < (sample.engines or 1) + 0.5
 
 
 def first(mark: float | None, now: float) -> float:
@@ -147,6 +163,28 @@ def is_empty(
     return leaving is not None and now >= leaving.began + floor_s and is_quiet(quiet, now, handover)
 
 
-def is_hung(silent_since: float | None, now: float) -> bool:
-    """Whether the engine has left every look without an answer for too long to be at work."""
-    return silent_since is not None and now - silent_since >= HUNG_S
+def silent(before: Silence | None, rest: Rest | None, now: float) -> Silence | None:
+    """Takes a look into account that was left without an answer.
+
+    An engine that lives reads what comes to it, at least our own request for its page, however
+    late it answers. And as long as bytes go out to clients, something is still sent.
+
+    Args:
+        before: The silence up to this look; None where the last look was answered.
+        rest: What is left in the engine's connections; None where not known.
+        now: When the look ended.
+
+    Returns:
+        None where the connections show a sign of life.
+    """
+    if rest is None:
+        return Silence(before.since if before else now, None)
+    shrinks = before is not None and before.unsent is not None and rest.unsent < before.unsent
+    if shrinks or not rest.is_ignored:
+        return None
+    return Silence(before.since if before else now, rest.unsent)
+
+
+def is_hung(silence: Silence | None, now: float) -> bool:
+    """Whether the engine has given no sign of life for too long to be at work."""
+    return silence is not None and now - silence.since >= HUNG_S

@@ -15,8 +15,8 @@ from typing import Any, Final
 import httpx
 
 from cacheaware_sidecar import fetch, store
+from cacheaware_sidecar.engine_answers import Answer
 from cacheaware_sidecar.settings import Settings, SettingsError
-from cacheaware_sidecar.warmup import Answer
 
 LARGEST_PAGE: Final = 16 * 1024 * 1024
 LARGEST_ANSWER: Final = 1024 * 1024
@@ -38,8 +38,28 @@ class Health(Enum):
     SILENT = auto()
 
 
+WORST_FIRST: Final = (
+    Health.UNWELL,
+    Health.REFUSED,
+    Health.SILENT,
+    Health.NO_ROUTE,
+    Health.WELL,
+)
+
+
+class SomeMissingError(fetch.FetchError):
+    """Some engines of the pod give no page, others do."""
+
+    def __init__(self, missing: list[fetch.FetchError], engines: int) -> None:
+        super().__init__(
+            missing[0].kind, f"{len(missing)} of {engines} engines give no page: {missing[0]}"
+        )
+        self.refused = all(map(is_refusal, missing))
+        """Whether nobody listens on the ports of those."""
+
+
 class EngineClient:
-    """Asks one engine. Close it when done."""
+    """Asks the engines of one pod. Close it when done."""
 
     def __init__(
         self, settings: Settings, *, transport: httpx.AsyncBaseTransport | None = None
@@ -65,7 +85,18 @@ class EngineClient:
         Raises:
             FetchError: one is missing; its kind says why.
         """
-        return list(await asyncio.gather(*map(self._page, self._settings.engine_urls)))
+        urls = self._settings.engine_urls
+        found = await asyncio.gather(*map(self._page, urls), return_exceptions=True)
+        pages = [each for each in found if isinstance(each, bytes)]
+        missing = [each for each in found if isinstance(each, fetch.FetchError)]
+        for fault in found:
+            if isinstance(fault, BaseException) and not isinstance(fault, fetch.FetchError):
+                raise fault
+        if missing and pages:
+            raise SomeMissingError(missing, len(urls))
+        if missing:
+            raise min(missing, key=is_refusal)  # only if all are closed, nobody is there
+        return pages
 
     async def _page(self, url: str) -> bytes:
         return await fetch.fetch_page(
@@ -77,24 +108,35 @@ class EngineClient:
         )
 
     async def health(self, timeout_s: float) -> Health:
-        """What GET /health says, and where there is none GET /v1/models.
+        """What GET /health says, and where there is none GET /v1/models; of several the worst.
 
         401 and 403 come from a server that is up and keeps the route for itself.
         """
-        health = _health(await self._get("/health", timeout_s))
+        urls = self._settings.engine_urls
+        return min(
+            await asyncio.gather(*(self._health(url, timeout_s) for url in urls)),
+            key=WORST_FIRST.index,
+        )
+
+    async def _health(self, base: str, timeout_s: float) -> Health:
+        health = _health(await self._get(base + "/health", timeout_s))
         if health is Health.NO_ROUTE:
-            models = _health(await self._get("/v1/models", timeout_s))
+            models = _health(await self._get(base + self._api("/v1/models"), timeout_s))
             return Health.WELL if models is Health.WELL else Health.NO_ROUTE
         return health
 
     async def models(self) -> Any:
         """The JSON of /v1/models, or None."""
-        answer = await self._get("/v1/models", MODELS_TIMEOUT_S)
+        answer = await self._get(self._api("/v1/models"), MODELS_TIMEOUT_S)
         return answer.body if answer.status == 200 else None
 
     async def ask(self, path: str, body: dict[str, Any], timeout_s: float) -> Answer:
         """Posts a warm-up request."""
+        path = self._api(path)
         return await self._request("POST", path, timeout_s, payload=body, headers=WARMUP_HEADERS)
+
+    def _api(self, path: str) -> str:
+        return (self._settings.engine_base_path or "") + path
 
     async def _get(self, path: str, timeout_s: float) -> Answer:
         return await self._request("GET", path, timeout_s)

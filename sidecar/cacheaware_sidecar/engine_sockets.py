@@ -5,46 +5,77 @@ too. Source: proc(5), /proc/net/tcp; the states are those of the kernel's tcp_st
 """
 
 from collections.abc import Collection, Iterable
-from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 TABLES = (Path("/proc/net/tcp"), Path("/proc/net/tcp6"))
-ESTABLISHED, TIME_WAIT, LISTEN = "01", "06", "0A"
 
 
-def unsent_bytes(tables: Iterable[str], ports: Collection[int]) -> int:
-    """Bytes and connections that the engine still has to deal with.
+@dataclass(frozen=True, slots=True)
+class Rest:
+    """What the engine, or the kernel for it, still has to deal with."""
+
+    unsent: int = 0
+    """Bytes of answers that the clients have not acknowledged."""
+    unread: int = 0
+    """Bytes of requests that the engine has not read, and connections not accepted."""
+    abandoned: int = 0
+    """Unread bytes of clients that have gone: nobody waits for an answer."""
+
+    def __add__(self, other: "Rest") -> "Rest":
+        return Rest(
+            self.unsent + other.unsent,
+            self.unread + other.unread,
+            self.abandoned + other.abandoned,
+        )
+
+    def __bool__(self) -> bool:
+        """Whether a client still waits for some of it."""
+        return bool(self.unsent or self.unread)
+
+    @property
+    def is_ignored(self) -> bool:
+        """Whether something lies there for the engine to read: it reads at once, if at all."""
+        return bool(self.unread or self.abandoned)
+
+
+NOTHING_LEFT = Rest()
+
+
+def rest_of(tables: Iterable[str], ports: Collection[int]) -> Rest:
+    """Reads the kernel's tables.
 
     Args:
         tables: texts of /proc/net/tcp and /proc/net/tcp6.
         ports: where the engine listens.
-
-    Returns:
-        Unsent bytes of its connections, unread ones of those that are open, and connections that
-        it has not accepted.
     """
-    return sum(_left(line.split(), ports) for table in tables for line in table.split("\n")[1:])
+    lines = (line for table in tables for line in table.split("\n")[1:])
+    return sum((_of_socket(line.split(), ports) for line in lines), NOTHING_LEFT)
 
 
-def _left(fields: list[str], ports: Collection[int]) -> int:
+def _of_socket(fields: list[str], ports: Collection[int]) -> Rest:
     if len(fields) < 5 or int(fields[1].rpartition(":")[2], 16) not in ports:
-        return 0
-    state = fields[3]
+        return NOTHING_LEFT
     unsent, unread = (int(part, 16) for part in fields[4].split(":"))
-    if state == LISTEN:
-        return unread
-    if state == TIME_WAIT:
-        return 0
-    return unsent + (unread if state == ESTABLISHED else 0)
+    match fields[3]:
+        case "06":  # TIME_WAIT
+            return NOTHING_LEFT
+        case "0A":  # LISTEN: the queue of those that were not accepted
+            return Rest(unread=unread)
+        case "01":  # ESTABLISHED
+            return Rest(unsent, unread)
+        case _:
+            return Rest(unsent, abandoned=unread)
 
 
-def read_unsent(ports: Collection[int], tables: Iterable[Path] = TABLES) -> int | None:
+def read_rest(ports: Collection[int], tables: Iterable[Path] = TABLES) -> Rest | None:
     """What is left in the connections now; None where the kernel's tables can't be read."""
     texts = []
     for table in tables:
-        with suppress(FileNotFoundError):  # no IPv6
-            try:
-                texts.append(table.read_text(encoding="ascii"))
-            except (PermissionError, ValueError):
-                return None
-    return unsent_bytes(texts, ports) if texts else None
+        try:
+            texts.append(table.read_text(encoding="ascii"))
+        except FileNotFoundError:
+            continue  # no IPv6
+        except (OSError, ValueError):
+            return None
+    return rest_of(texts, ports) if texts else None

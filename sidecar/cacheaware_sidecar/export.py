@@ -51,6 +51,7 @@ class _Page(Collector):
         yield from _load(self._view.state, fresh=self._view.fresh)
         yield from _pod(self._view.state, self._view.version)
         yield from _history(self._view)
+        yield from _start(self._view.state)
         yield from _cordons(self._view)
 
 
@@ -113,17 +114,51 @@ def _history(view: View) -> Iterator[Metric]:
     yield CounterMetricFamily("cacheaware_scrapes", "Good looks at the engine's page.", value=good)
     restarts = float(view.engine_restarts)
     yield CounterMetricFamily("cacheaware_engine_restarts", "Engines lost.", value=restarts)
-    warmup_s = view.state.warmup.duration_s
-    yield from _gauge("cacheaware_warmup_duration_seconds", "Length of warm-up.", warmup_s)
     yield from _gauge("cacheaware_drain_duration_seconds", "Length of drain.", view.drain_s)
     yield from _gauge("cacheaware_drain_cut_requests", "Cut at its deadline.", view.drain_cut)
-    verdict = view.state.warmup.verdict
-    if verdict is not None:
-        family = GaugeMetricFamily("cacheaware_warmup_verdict", "How it ended.", labels=["verdict"])
-        family.add_metric([verdict], 1.0)
-        yield family
     loaded = None if view.config_loaded is None else float(view.config_loaded)
     yield from _gauge("cacheaware_config_loaded", "Whether config.json was read.", loaded)
+
+
+def _start(state: PodState) -> Iterator[Metric]:
+    """How the pod came to serve."""
+    start, warmup = state.start, state.warmup
+    yield from _gauge("cacheaware_start_loading_seconds", "Until healthy.", start.loading_s)
+    yield from _gauge("cacheaware_start_warming_seconds", "From then to serving.", start.warming_s)
+    yield from _gauge("cacheaware_warmup_duration_seconds", "Length of warm-up.", warmup.duration_s)
+    yield from _gauge("cacheaware_warmup_requests", "Answered in it.", warmup.requests)
+    tokens = {"prompt": warmup.prompt_tokens, "generation": warmup.generation_tokens}
+    yield from _labeled(
+        "cacheaware_warmup_tokens",
+        "Of those.",
+        ("kind",),
+        {(kind,): float(count) for kind, count in tokens.items() if count is not None},
+    )
+    yield from _labeled(
+        "cacheaware_warmup_latency_seconds",
+        "Of a shape.",
+        ("shape", "at"),
+        {
+            (shape.name, at): seconds
+            for shape in warmup.shapes
+            for at, seconds in (("first", shape.first_s), ("last", shape.last_s))
+            if seconds is not None
+        },
+    )
+    if warmup.verdict is not None:
+        verdict: dict[tuple[str, ...], float] = {(warmup.verdict,): 1.0}
+        yield from _labeled("cacheaware_warmup_verdict", "How it ended.", ("verdict",), verdict)
+
+
+def _labeled(
+    name: str, text: str, labels: tuple[str, ...], values: Mapping[tuple[str, ...], float]
+) -> Iterator[Metric]:
+    """A gauge with a series for each value; none where there is no value."""
+    family = GaugeMetricFamily(name, text, labels=labels)
+    for each, value in values.items():
+        family.add_metric(each, value)
+    if values:
+        yield family
 
 
 def _cordons(view: View) -> Iterator[Metric]:

@@ -4,7 +4,9 @@ from collections import Counter, deque
 from typing import Final
 
 from cacheaware_sidecar import drain
-from cacheaware_sidecar.engines import EngineSample, Rates, rates
+from cacheaware_sidecar.engine_sockets import NOTHING_LEFT, Rest
+from cacheaware_sidecar.engines import EngineSample, Rates, rates, since
+from cacheaware_sidecar.state import Latency
 
 WINDOW_S: Final = 60.0
 WINDOW_STEP_S: Final = 5.0
@@ -27,39 +29,63 @@ class Observed:
         """Looks that failed, by kind."""
         self.problem: str | None = None
         """Why the last look failed."""
-        self.silent_since: float | None = None
-        """Since when every look has gone without an answer."""
+        self.silence: drain.Silence | None = None
+        """Of a pod that drains; None while its engine gives signs of life."""
+        self.rest: Rest | None = NOTHING_LEFT
+        """What was left in the engine's connections; None where that can't be read."""
+        self.zero = Latency()
+        """The histograms when the pod began to serve: what they hold is the warm-up's."""
+        self.has_zero = False
         self._window: deque[tuple[float, EngineSample]] = deque()
 
-    def good(self, sample: EngineSample, now: float, unsent: int | None = None) -> None:
+    def good(self, sample: EngineSample, now: float, rest: Rest | None = NOTHING_LEFT) -> None:
         """Takes a page that could be read, and what was left in the engine's connections."""
         self.sample, self.at = sample, now
         self.count += 1
-        self.problem = self.silent_since = None
-        self.quiet = drain.observe(self.quiet, sample, now, unsent)
+        self.problem = self.silence = None
+        self.rest = rest
+        self.quiet = drain.observe(self.quiet, sample, now, rest)
         if not self._window or now - self._window[-1][0] >= WINDOW_STEP_S:
             self._window.append((now, sample))
         while len(self._window) > 1 and self._window[1][0] <= now - WINDOW_S:
             self._window.popleft()
 
-    def failed(self, kind: str, problem: str, now: float) -> None:
+    def set_zero(self, zero: Latency | None = None) -> None:
+        """Lets the histograms begin: from the newest page on, or from where they did before."""
+        if zero is not None or self.sample is not None:
+            self.zero = zero or _histograms(self.sample or EngineSample())
+            self.has_zero = True
+
+    def latency(self) -> Latency:
+        """The histograms without what the warm-up added."""
+        zero, now = self.zero, _histograms(self.sample or EngineSample())
+        return Latency(
+            ttft_s=since(zero.ttft_s, now.ttft_s),
+            tpot_s=since(zero.tpot_s, now.tpot_s),
+            e2e_s=since(zero.e2e_s, now.e2e_s),
+        )
+
+    def failed(self, kind: str, problem: str, now: float, rest: Rest | None = NOTHING_LEFT) -> None:
         """Takes a look that brought no page; the last sample stays, its age tells."""
         self.errors[kind] += 1
         self.problem = problem
-        silent = kind == SILENT
-        self.silent_since = drain.first(self.silent_since, now) if silent else None
+        self.silence = drain.silent(self.silence, rest, now) if kind == SILENT else None
+        self.rest = rest
         self.quiet = drain.observe(self.quiet, None, now)
 
     def forget_engine(self) -> None:
         """Another engine is there, or none: what the last one said is void."""
         self.sample = self.at = None
-        self.silent_since = None
+        self.silence = None
         self.quiet = drain.Quiet()
+        self.zero, self.has_zero = Latency(), False
         self.forget_window()
 
     def forget_window(self) -> None:
-        """Lets rates begin anew: the warm-up's own requests are no load."""
+        """Lets rates begin with the newest page: the warm-up's own requests are no load."""
         self._window.clear()
+        if self.sample is not None and self.at is not None:
+            self._window.append((self.at, self.sample))
 
     def age(self, now: float) -> float | None:
         """Seconds since the newest good page."""
@@ -91,3 +117,7 @@ class Observed:
         if sample is None or sample.running is None or sample.waiting is None:
             return None
         return sample.running + sample.waiting
+
+
+def _histograms(sample: EngineSample) -> Latency:
+    return Latency(ttft_s=sample.ttft, tpot_s=sample.tpot, e2e_s=sample.e2e)

@@ -9,8 +9,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from cacheaware_sidecar import closing, drain, store
+from cacheaware_sidecar import closing, drain, store, warmup_progress
 from cacheaware_sidecar.cordons import Cordons
+from cacheaware_sidecar.engine_sockets import NOTHING_LEFT, Rest
 from cacheaware_sidecar.engines import EngineSample
 from cacheaware_sidecar.export import View
 from cacheaware_sidecar.lifecycle import (
@@ -37,14 +38,16 @@ from cacheaware_sidecar.observed import Observed
 from cacheaware_sidecar.phase import Phase
 from cacheaware_sidecar.problems import ProblemLog
 from cacheaware_sidecar.settings import Settings
-from cacheaware_sidecar.state import DrainState, Latency, PodState, WarmupState, kv_state
+from cacheaware_sidecar.state import DrainState, PodState, kv_state
 from cacheaware_sidecar.version import version
 from cacheaware_sidecar.warmup import Result
 
 RESTART_NOTED_S: Final = 600.0
 """So long a restart of the engine is among the problems."""
+BEFORE_SERVING: Final = frozenset({Phase.LOADING, Phase.WARMING})
 REFUSED: Final = "refused"
-"""The kind of failure that says: nobody listens."""
+PARTLY_REFUSED: Final = "partly_refused"
+"""Kinds of failure that say: nobody listens, and: not all engines of the pod do."""
 log = logging.getLogger(__name__)
 
 
@@ -57,8 +60,9 @@ class Pod:
         self.observed = Observed()
         self.geometry = ModelGeometry(settings)
         self.config_problem: str | None = None
-        self.warmup_step = self.warmup_steps = 0
-        self.warmup_s: float | None = None
+        folder = Path(settings.shared_dir)
+        self.warmup, zero = warmup_progress.restore(folder, boot, state.engine)
+        self.observed.set_zero(zero)
         self.drain_s: float | None = None
         self.drain_cut: float | None = None
         """Requests that were left at the drain's deadline."""
@@ -67,7 +71,6 @@ class Pod:
         """By call and status."""
         self._boot = boot
         self._version = version()
-        self._warmup_problems: tuple[str, ...] = ()
         self._save_problem: str | None = None
         self._restarted_at: float | None = None
         self._problem_log = ProblemLog()
@@ -94,27 +97,35 @@ class Pod:
         if _lasting(self.state) != _lasting(before):
             self._save()
 
-    def scraped(self, sample: EngineSample, now: float, unsent: int | None = None) -> None:
+    def scraped(self, sample: EngineSample, now: float, rest: Rest | None = NOTHING_LEFT) -> None:
         """Takes a page, and what is left in the connections; one without known names is none."""
         if sample.engine is None:
             text = "; ".join(sample.problems) or "no engine's names are on the page"
-            self.scrape_failed("unsupported", text, now)
+            self.scrape_failed("unsupported", text, now, rest)
             return
         self.apply(Scraped(sample.started_at), now)
-        self.observed.good(sample, now, unsent)
+        self.observed.good(sample, now, rest)
+        if self.phase in BEFORE_SERVING or not self.observed.has_zero:
+            self.observed.set_zero()
         self.geometry.of(sample)
 
-    def scrape_failed(self, kind: str, text: str, now: float) -> None:
-        """Takes a look that brought no page; only a closed port says something of the engine."""
-        self.observed.failed(kind, text, now)
-        self.apply(Refused() if kind == REFUSED else Silent(), now)
+    def scrape_failed(
+        self, kind: str, text: str, now: float, rest: Rest | None = NOTHING_LEFT
+    ) -> None:
+        """Takes a look that brought no page; only a closed port says something of the engine.
+
+        One closed port of several proves as much, but not in a drain: the others go on with their
+        requests.
+        """
+        self.observed.failed(kind, text, now, rest)
+        refused = kind == REFUSED or (kind == PARTLY_REFUSED and not self.state.drain)
+        self.apply(Refused() if refused else Silent(), now)
 
     def warmed(self, engine: int, result: Result, seconds: float | None, now: float) -> None:
         """Takes the end of a warm-up of the engine with this number."""
         if self.state.engine == engine and self.phase is Phase.WARMING:
-            self._warmup_problems = result.problems
-            self.warmup_s = seconds
-            log.info("warm-up of engine %d: %s after %.1f s", engine, result.verdict, seconds or 0)
+            self.warmup.ended(engine, result, seconds)
+            self._save_warmup()
         self.apply(WarmupEnded(engine, result.verdict), now)
 
     def begin_drain(self, now: float) -> None:
@@ -128,8 +139,8 @@ class Pod:
         if self.phase is Phase.DRAINING:
             if self.is_empty(now):
                 self.apply(Emptied(), now)
-            elif drain.is_hung(self.observed.silent_since, now):
-                log.warning("the engine has answered nothing for %g s: it is hung", drain.HUNG_S)
+            elif drain.is_hung(self.observed.silence, now):
+                log.warning("no sign of life of the engine for %g s: it is hung", drain.HUNG_S)
                 self.apply(Hung(), now)
         self.pass_time(now)
         for line in self._problem_log.update(self.problems(now), now):
@@ -174,9 +185,9 @@ class Pod:
             case Phase.LOADING:
                 return f"{age}: {self.observed.problem or 'the engine is not healthy yet'}"
             case Phase.WARMING if self.state.verdict is Verdict.FAILED:
-                return f"{age}: {'; '.join(self._warmup_problems)}"
+                return f"{age}: {'; '.join(self.warmup.problems)}"
             case Phase.WARMING:
-                return f"{age}: {self.warmup_step} of {self.warmup_steps} steps done"
+                return f"{age}: {self.warmup.step} of {self.warmup.steps} steps done"
             case Phase.CORDONED:
                 cordon = self.state.cordon
                 return f"{age} by {cordon.by if cordon else 'nobody'}"
@@ -190,15 +201,17 @@ class Pod:
         sample = self.observed.sample or EngineSample()
         awaited = self.phase is Phase.LOADING and self.state.refused > 0
         scrape = None if awaited else self.observed.problem
+        blind = self.phase in closing.CLOSING and self.observed.rest is None
         restarted = self._restarted_at is not None and now - self._restarted_at < RESTART_NOTED_S
         lines = (
             scrape and f"metrics page: {scrape}",
             *sample.problems,
             self.config_problem and f"config.json: {self.config_problem}",
             *self.geometry.problems,
-            *self._warmup_problems,
+            *self.warmup.problems,
             self._save_problem,
             "the engine died or was replaced within the last 10 minutes" if restarted else None,
+            "the engine's connections can't be read in /proc/net" if blind else None,
             "the drain's deadline came before the pod was empty" if _is_cut(self.state) else None,
         )
         return tuple(line for line in lines if line)
@@ -220,8 +233,9 @@ class Pod:
             waiting=sample.waiting,
             kv=kv,
             rates=self.observed.rates(now),
-            latency=Latency(ttft_s=sample.ttft, tpot_s=sample.tpot, e2e_s=sample.e2e),
-            warmup=self._warmup_state(),
+            latency=self.observed.latency(),
+            warmup=self.warmup.state(self.state.verdict),
+            start=self.warmup.start_state(),
             drain=self._drain_state(now),
             adapters=sample.adapters,
             problems=self.problems(now),
@@ -243,15 +257,6 @@ class Pod:
             cordons_ended=self.cordons.ended,
             control_calls=self.control_calls,
             config_loaded=self.geometry.config is not None if wanted else None,
-        )
-
-    def _warmup_state(self) -> WarmupState:
-        verdict = self.state.verdict
-        return WarmupState(
-            step=self.warmup_step,
-            steps=self.warmup_steps,
-            verdict=None if verdict is None else verdict.value,
-            duration_s=None if self.warmup_s is None else round(self.warmup_s, 3),
         )
 
     def _drain_state(self, now: float) -> DrainState:
@@ -284,14 +289,20 @@ class Pod:
         if before.phase is Phase.DRAINING and self.phase is Phase.DRAINED:
             self.drain_s = seconds
             self.drain_cut = self.drain_cut or 0.0
-        if self.phase is Phase.LOADING:
-            self.warmup_step = self.warmup_steps = 0
-            self.warmup_s = None
-            self._warmup_problems = ()
+        self.warmup.phase_changed(before, self.state, now)
+        if Phase.WARMING in {before.phase, self.phase}:
+            self._save_warmup()
         if self.phase is Phase.SERVING:
             self.observed.forget_window()
         if self.phase is Phase.DRAINING:
             self.drain_s = self.drain_cut = None
+
+    def _save_warmup(self) -> None:
+        folder = Path(self.settings.shared_dir)
+        try:
+            self.warmup.save(folder, self._boot, self.observed.zero)
+        except OSError as error:
+            log.warning("the warm-up can't be saved: %s", error.strerror)
 
     def _save(self) -> None:
         try:

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 from cacheaware_sidecar.drain import Handover
 from cacheaware_sidecar.engines import ENGINES
+from cacheaware_sidecar.warmup_plan import FEATURES, LORA
 
 PREFIX = "CACHEAWARE_"
 SERVICE_LINK = re.compile(r"(tcp|udp|sctp)://[0-9a-fA-F.:\[\]]+:[0-9]+")
@@ -132,6 +133,35 @@ def http_path() -> Kind:
     return Kind(parse, "a path that begins with /")
 
 
+def features() -> Kind:
+    """What a warm-up exercises besides plain prompts; `lora:NAME` is one adapter."""
+
+    def parse(text: str) -> tuple[str, ...]:
+        found = tuple(re.split(r" *, *", text))
+        names = (each.partition(":")[2] for each in found if each.startswith(f"{LORA}:"))
+        known = all(each in FEATURES or each.startswith(f"{LORA}:") for each in found)
+        if not known or len(set(found)) < len(found) or not all(map(_is_name, names)):
+            raise ValueError(text)
+        return found
+
+    return Kind(parse, f"different ones of {', '.join(FEATURES)}, {LORA}:NAME, split by commas")
+
+
+def _is_name(text: str) -> bool:
+    return 0 < len(text) <= 256 and text.isprintable()
+
+
+def base_path() -> Kind:
+    """The beginning of a path, without a slash at its end."""
+
+    def parse(text: str) -> str:
+        if not re.fullmatch(r"(/[A-Za-z0-9._~-]{1,64}){1,8}/?", text):
+            raise ValueError(text)
+        return text.rstrip("/")
+
+    return Kind(parse, "a path such as /llm of letters, digits and -._~")
+
+
 def server_url() -> Kind:
     """Scheme, host and port only: the paths are known."""
 
@@ -181,6 +211,9 @@ class Settings:
         http_path(),
         "/metrics",
         "Path of the engine's metrics page (TensorRT-LLM: /prometheus/metrics).",
+    )
+    engine_base_path: str | None = setting(
+        base_path(), None, "What comes before /v1 in the paths of the engine's API."
     )
     engine_ports: tuple[int, ...] = setting(
         ports(),
@@ -262,13 +295,26 @@ class Settings:
     max_batched_tokens: int | None = setting(
         integer(1, 1_000_000),
         None,
-        "The engine's limit of tokens in one step (vLLM: --max-num-batched-tokens); the long"
-        " warm-up prompt is then longer than that.",
+        "The engine's limit of tokens in one step (vLLM: --max-num-batched-tokens); one prompt of"
+        " the warm-up is longer. Unset: a vLLM gets one of more than 8192 tokens, or the longest"
+        " that it takes.",
     )
     max_model_length: int | None = setting(
         integer(1, 1_000_000_000),
         None,
         "Longest prompt plus answer in tokens; unset: what /v1/models or the configuration says.",
+    )
+    warmup_features: tuple[str, ...] = setting(
+        features(),
+        (),
+        "What your requests use besides plain prompts, to be warmed up as well; lora is each"
+        " adapter that /v1/models lists.",
+    )
+    hot_prefixes_file: str | None = setting(
+        absolute_path(),
+        None,
+        "Prompts to load into the prefix cache at the end of the warm-up: a file, or a folder such"
+        " as a mounted ConfigMap.",
     )
     model: str | None = setting(
         word(), None, "Model name in warm-up requests; unset: the first that /v1/models names."

@@ -31,11 +31,30 @@ class KvState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Latency:
-    """The engine's own latency histograms, cumulative since its start."""
+    """The engine's own latency histograms, cumulative since the pod began to serve.
+
+    What the warm-up added is taken off. A sidecar that was restarted and does not know it any more
+    counts from its first page on.
+    """
 
     ttft_s: Histogram | None = None
     tpot_s: Histogram | None = None
     e2e_s: Histogram | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShapeState:
+    """What the warm-up found out about one shape of request."""
+
+    name: str
+    requests: int = 0
+    """That were answered."""
+    tokens: int | None = None
+    """Of the last prompt, by the engine's own count."""
+    first_s: float | None = None
+    """Latency of the first prompt of that shape; of several at once the slowest."""
+    last_s: float | None = None
+    note: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +66,11 @@ class WarmupState:
     verdict: str | None = None
     """Warm, Ready (budget used up), Failed, NotApplicable, Off; None while it runs."""
     duration_s: float | None = None
+    requests: int | None = None
+    """What it has added to the engine's counters; None until it has ended."""
+    prompt_tokens: int | None = None
+    generation_tokens: int | None = None
+    shapes: tuple[ShapeState, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

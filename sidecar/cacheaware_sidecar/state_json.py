@@ -25,6 +25,7 @@ from cacheaware_sidecar.state import (
     KvState,
     Latency,
     PodState,
+    ShapeState,
     StartState,
     WarmupState,
 )
@@ -102,6 +103,10 @@ def pod_state_from_json(body: Any) -> PodState:
             steps=warmup.whole("steps") or 0,
             verdict=warmup.text("verdict"),
             duration_s=warmup.number("duration_s"),
+            requests=warmup.whole("requests"),
+            prompt_tokens=warmup.whole("prompt_tokens"),
+            generation_tokens=warmup.whole("generation_tokens"),
+            shapes=tuple(map(_shape, warmup.children("shapes"))),
         ),
         start=StartState(**state.child("start").numbers("loading_s", "warming_s")),
         drain=DrainState(
@@ -126,9 +131,28 @@ def _kv(kv: "_Fields") -> KvState:
     )
 
 
+def _shape(shape: "_Fields") -> ShapeState:
+    return ShapeState(
+        name=shape.text("name") or "",
+        requests=shape.whole("requests") or 0,
+        tokens=shape.whole("tokens"),
+        **shape.numbers("first_s", "last_s"),
+        note=shape.text("note"),
+    )
+
+
 def _latency(latency: "_Fields") -> Latency:
     names = ("ttft_s", "tpot_s", "e2e_s")
     return Latency(**{name: _histogram(latency.child(name)) for name in names})
+
+
+def histogram_from_json(body: Any) -> Histogram | None:
+    """A histogram as `histogram_to_json` wrote it; None where it is none.
+
+    Raises:
+        StateError: A field of the wrong type.
+    """
+    return _histogram(_Fields("histogram", body))
 
 
 def _histogram(fields: "_Fields") -> Histogram | None:
@@ -160,6 +184,14 @@ class _Fields:
 
     def child(self, name: str) -> "_Fields":
         return _Fields(f"{self._path}.{name}", self.raw(name))
+
+    def children(self, name: str) -> list["_Fields"]:
+        value = self.raw(name)
+        if value is None:
+            return []
+        if not isinstance(value, list):
+            raise self._wrong(name, "a list of objects is allowed")
+        return [_Fields(f"{self._path}.{name}[{at}]", each) for at, each in enumerate(value)]
 
     def _wrong(self, name: str, allowed: str) -> StateError:
         return StateError(f"{self._path}.{name} is {_shown(self.raw(name))}; {allowed}")

@@ -24,8 +24,9 @@ ANSWER_S = 5.0
 PROOF = 3
 """So many refused connections in a row: the engine has ended."""
 HUNG_S = 30.0
-"""An engine that has answered nothing for so long sends nothing to its clients either."""
+"""An engine that has answered and read nothing for so long sends nothing to its clients either."""
 TABLES = (Path("/proc/net/tcp"), Path("/proc/net/tcp6"))
+REFUSED, SILENT, BROKEN = "refused", "silent", "broken"
 LARGEST_PAGE = 16 * 1024 * 1024
 REDIRECTS = 3
 
@@ -115,86 +116,159 @@ def read_outcome(link: socket.socket, deadline: float) -> str:
 
 def poll_engine(settings: Dict[str, Any], began: float, deadline: float) -> str:
     """Reads the engine's page each second until it is empty; returns the outcome."""
-    quiet_since = silent_since = counted = None  # type: Optional[float]
-    most_series = refused = 0
+    watch = Watch()
     floor = began + float(settings["floor_s"])
     while time.monotonic() < deadline:
         started = time.monotonic()
-        try:
-            look = look_at(settings, deadline)
-            most_series = max(most_series, look.series)
-            empty = look.requests == 0 and look.series == most_series
-            empty = empty and look.counted in (counted, None) and not unsent(settings["urls"])
-            counted = look.counted
-            silent_since, refused = None, 0
-        except ConnectionRefusedError:
-            empty = False
-            silent_since, refused = None, refused + 1
-        except socket.timeout:  # noqa: UP041 - no TimeoutError before Python 3.10
-            empty = False
-            silent_since, refused = silent_since or started, 0
-        except Exception:  # noqa: BLE001 - whatever it is, a missing page is not empty
-            empty = False
-            silent_since, refused = None, 0
+        look, rest = look_at(settings, deadline), read_rest(settings["urls"])
         now = time.monotonic()
-        if refused >= PROOF:
+        watch.take(look, rest, now)
+        if watch.refused >= PROOF:
             return "the engine has ended"
-        if silent_since is not None and now - silent_since >= HUNG_S:
+        if watch.silent_since is not None and now - watch.silent_since >= HUNG_S:
             return "the engine is hung"
-        quiet_since = (now if quiet_since is None else quiet_since) if empty else None
-        if quiet_since is not None and now >= floor and now - quiet_since >= settings["quiet_s"]:
+        since = watch.quiet_since
+        if since is not None and now >= floor and now - since >= settings["quiet_s"]:
             return "empty"
         time.sleep(max(0.0, min(started + POLL_S, deadline) - now))
     return "deadline"
 
 
 class Look:
-    """What the pages of all engines say together."""
+    """What the pages of all engines say together; `missing` is why there is none."""
 
-    def __init__(self, requests: float, series: int, counted: Optional[float]) -> None:
+    def __init__(
+        self,
+        missing: Optional[str] = None,
+        requests: float = 0.0,
+        series: int = 0,
+        counted: Optional[float] = None,
+    ) -> None:
+        self.missing = missing
         self.requests = requests
         self.series = series
         self.counted = counted
         """The sum of all counters; None without any."""
 
 
+class Rest:
+    """What lies in the engines' connections."""
+
+    def __init__(self, unsent: int = 0, unread: int = 0, abandoned: int = 0) -> None:
+        self.unsent = unsent
+        self.unread = unread
+        self.abandoned = abandoned
+        """Unread bytes of clients that have gone."""
+
+
+class Watch:
+    """What the looks have shown so far."""
+
+    def __init__(self) -> None:
+        self.quiet_since = None  # type: Optional[float]
+        self.silent_since = None  # type: Optional[float]
+        self.refused = 0
+        self.counted = None  # type: Optional[float]
+        self.series = 0
+        self.unsent = None  # type: Optional[int]
+
+    def take(self, look: Look, rest: Optional[Rest], now: float) -> None:
+        """Takes one more look into account; the rest is None where it can't be read."""
+        self.refused = self.refused + 1 if look.missing == REFUSED else 0
+        silent = look.missing == SILENT and not self.is_alive(rest)
+        self.silent_since = (self.silent_since or now) if silent else None
+        self.unsent = rest.unsent if silent and rest else None
+        empty = self.is_empty(look, rest)
+        if self.quiet_since is None or not empty:
+            self.quiet_since = now if empty else None
+
+    def is_alive(self, rest: Optional[Rest]) -> bool:
+        """Whether the engine reads what comes to it, or the kernel still sends for it."""
+        if rest is None:
+            return False
+        shrinks = self.unsent is not None and rest.unsent < self.unsent
+        return shrinks or not (rest.unread or rest.abandoned)
+
+    def is_empty(self, look: Look, rest: Optional[Rest]) -> bool:
+        """Whether nothing runs, waits or has moved, on pages that are complete."""
+        if look.missing:
+            return False
+        self.series = max(self.series, look.series)
+        moved = self.counted is not None and look.counted != self.counted
+        self.counted = look.counted
+        waited_for = rest is not None and bool(rest.unsent or rest.unread)
+        return look.requests == 0 and look.series == self.series and not (moved or waited_for)
+
+
 def look_at(settings: Dict[str, Any], deadline: float) -> Look:
     """Reads the page of every engine of the pod.
 
-    Raises:
-        MissingPageError: one answered something else than a page.
-        OSError: one did not answer.
+    Only where all refuse nobody is there, and only where none answers they are silent.
     """
+    pages, missing = [], []
+    for base in settings["urls"]:
+        try:
+            pages.append(fetch(base, settings, deadline))
+        except ConnectionRefusedError:
+            missing.append(REFUSED)
+        except socket.timeout:  # noqa: UP041 - no TimeoutError before Python 3.10
+            missing.append(SILENT)
+        except Exception:  # noqa: BLE001 - whatever it is, a missing page is not empty
+            missing.append(BROKEN)
+    if not missing:
+        return read_pages(pages, settings)
+    if pages or BROKEN in missing:
+        return Look(BROKEN)
+    return Look(SILENT if SILENT in missing else REFUSED)
+
+
+def read_pages(pages: List[str], settings: Dict[str, Any]) -> Look:
+    """Adds up what the pages say; without counts of requests on one of them there is nothing."""
     requests, series = 0.0, 0
     counted = None  # type: Optional[float]
-    for base in settings["urls"]:
-        page = fetch(base, settings, deadline)
-        found, named = count_requests(page, settings["counts"])
+    for page in pages:
+        try:
+            found, named = count_requests(page, settings["counts"])
+        except MissingPageError:
+            return Look(BROKEN)
         requests, series = requests + found, series + named
         samples = [sample for sample in map(parse_line, page.split("\n")) if sample]
         values = pick(settings["counters"], samples)
         counted = (counted or 0.0) + sum(values) if values else counted
-    return Look(requests, series, counted)
+    return Look(None, requests, series, counted)
 
 
-def unsent(urls: List[str]) -> int:
-    """What still lies in the engines' connections: unsent bytes, requests not yet read.
+def read_rest(urls: List[str]) -> Optional[Rest]:
+    """What still lies in the engines' connections; None where the kernel's tables can't be read.
 
     The containers of a pod share their network, so /proc/net shows the engine's sockets (proc(5)).
     """
     ports = {urlsplit(url).port or (443 if url.startswith("https") else 80) for url in urls}
-    left = 0
+    rest, seen = Rest(), False
     for table in TABLES:
         try:
             lines = table.read_text(encoding="ascii").split("\n")[1:]
+        except FileNotFoundError:
+            continue  # no IPv6
         except (OSError, ValueError):
-            continue
+            return None
+        seen = True
         for fields in (line.split() for line in lines):
             if len(fields) > 4 and int(fields[1].rpartition(":")[2], 16) in ports:
-                out, unread = (int(part, 16) for part in fields[4].split(":"))
-                left += out if fields[3] not in ("06", "0A") else 0
-                left += unread if fields[3] in ("01", "0A") else 0
-    return left
+                add_socket(rest, fields[3], *(int(part, 16) for part in fields[4].split(":")))
+    return rest if seen else None
+
+
+def add_socket(rest: Rest, state: str, unsent: int, unread: int) -> None:
+    """Adds a row of the table: 06 is TIME_WAIT, 0A LISTEN, 01 ESTABLISHED (tcp_states.h)."""
+    if state == "06":
+        return
+    if state != "0A":
+        rest.unsent += unsent
+    if state in ("01", "0A"):
+        rest.unread += unread
+    else:
+        rest.abandoned += unread
 
 
 def fetch(base: str, settings: Dict[str, Any], deadline: float) -> str:

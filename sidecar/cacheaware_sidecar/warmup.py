@@ -1,93 +1,37 @@
-"""The warm-up: prompts that make a new engine pay for its first shapes before a user does.
+"""Warms an engine up: asks the steps of a plan until their latencies are at rest.
 
-The plan is data: a list of steps. The runner asks them one after the other, within a budget. The
-length of a prompt is what the engine itself counts (`usage.prompt_tokens`): the short step tells
-how many tokens a word makes, and a long prompt that turned out too short is asked again, longer.
-Prompts are random words, so that no two share a prefix that a cache could hold.
+The length of a prompt is what the engine itself counts (`usage.prompt_tokens`): one that missed
+its length is asked again with more words or fewer, and its latency does not count. A plan is over
+when every step is at rest, was loaded (a hot prefix) or skipped; the budget ends it before.
 """
 
+import asyncio
 import random
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, replace
-from math import ceil
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from cacheaware_sidecar import prompts
+from cacheaware_sidecar.convergence import TURN, has_converged
+from cacheaware_sidecar.engine_answers import (
+    Answer,
+    answer_tokens,
+    cached_tokens,
+    is_completion,
+    is_missing,
+    prompt_tokens,
+    refused,
+    said,
+)
 from cacheaware_sidecar.lifecycle import Verdict
+from cacheaware_sidecar.state import ShapeState
+from cacheaware_sidecar.warmup_plan import CHAT, COMPLETIONS, IMAGE, Step, body_of
 
-LONG = 512
-"""The long prompt has more tokens than this."""
-ANSWER_TOKENS = 8
 RETRY_S = 1.0
 TRIES = 4
-"""So often a prompt is made longer before its step is given up."""
-MARGIN = 1.03
-"""A prompt is aimed a little longer than needed: words differ in tokens."""
-COMPLETIONS, CHAT = "/v1/completions", "/v1/chat/completions"
-_TEXT = (
-    "time year people way day man thing woman life child world school state family student group"
-    " country problem hand part place case week company system program question work number night"
-    " point home water room mother area money story fact month lot right study book eye job word"
-    " business issue side kind head house service friend father power hour game line end member"
-    " law car city name team minute idea body back parent face level office door health person art"
-)
-WORDS = tuple(_TEXT.split())
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
-    """One request of the warm-up."""
-
-    name: str
-    more_than: int
-    """The prompt has more tokens than this."""
-    at_most: int | None = None
-    """More tokens than this don't fit beside the answer."""
-    answer_tokens: int = ANSWER_TOKENS
-    skipped: str | None = None
-    """Why the step is left out."""
-    note: str | None = None
-    """What the step does not exercise, and why."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
-    """What is known of the engine, in tokens."""
-
-    max_batched_tokens: int | None = None
-    max_model_length: int | None = None
-
-
-def plan(limits: Limits) -> list[Step]:
-    """The steps of a warm-up: a short prompt, and one longer than a step of the engine takes."""
-    return [Step(name="short", more_than=8), _long_step(limits)]
-
-
-def _long_step(limits: Limits) -> Step:
-    wanted = max(LONG, limits.max_batched_tokens or 0)
-    room = limits.max_model_length
-    at_most = None if room is None else room - ANSWER_TOKENS
-    if _fits(wanted, room):
-        return Step(name="long", more_than=wanted, at_most=at_most)
-    length = f"the model's length is {room} tokens"
-    if _fits(LONG, room):
-        note = f"not longer than the engine's batched-token limit of {wanted}: {length}"
-        return Step(name="long", more_than=LONG, at_most=at_most, note=note)
-    return Step(name="long", more_than=LONG, skipped=f"needs more than {LONG} tokens: {length}")
-
-
-def _fits(more_than: int, room: int | None) -> bool:
-    return room is None or more_than + 1 + ANSWER_TOKENS <= room
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What the engine answered: a status and its JSON, or no status and why."""
-
-    status: int | None
-    body: Any = None
-    error: str | None = None
-    cut: bool = False
-    """The connection failed: whoever answers next may be another engine, and cold."""
+"""So often a prompt's length is corrected before it is given up or taken as it is."""
+PATIENCE = 5
+"""So often a step that the user named may be answered with an error before it is skipped."""
 
 
 class Engine(Protocol):
@@ -112,6 +56,11 @@ class Result:
 
     verdict: Verdict
     problems: tuple[str, ...] = ()
+    shapes: tuple[ShapeState, ...] = ()
+    requests: int = 0
+    """All that this engine has answered, with their tokens: what the counters hold of us."""
+    prompt_tokens: int = 0
+    generation_tokens: int = 0
 
 
 class _Cut(Exception):  # noqa: N818 - not an error: the engine may have been replaced
@@ -122,6 +71,47 @@ class _Ended(Exception):  # noqa: N818 - not an error: the end of the warm-up
     def __init__(self, verdict: Verdict, problem: str) -> None:
         super().__init__(problem)
         self.verdict = verdict
+
+
+@dataclass(slots=True)
+class _Shape:
+    """What has become of a step so far."""
+
+    step: Step
+    latencies: list[float] = field(default_factory=list)
+    """Of prompts of the right length, in seconds; of several at once the slowest."""
+    requests: int = 0
+    tokens: int | None = None
+    """Of the last prompt."""
+    misses: int = 0
+    """Prompts of another length than wanted."""
+    words: str = ""
+    """The last prompt."""
+    is_over: bool = False
+    skipped: str | None = None
+    note: str | None = None
+
+    def skip(self, why: str) -> None:
+        self.is_over, self.skipped = True, why
+
+    def state(self) -> ShapeState:
+        skipped = f"skipped: {self.skipped}" if self.skipped else None
+        notes = [each for each in (skipped, self.step.note, self.note) if each]
+        latencies = [round(each, 4) for each in self.latencies]
+        return ShapeState(
+            name=self.step.name,
+            requests=self.requests,
+            tokens=self.tokens,
+            first_s=latencies[0] if latencies else None,
+            last_s=latencies[-1] if latencies else None,
+            note="; ".join(notes) or None,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Reply:
+    answer: Answer
+    seconds: float
 
 
 @dataclass(kw_only=True)
@@ -136,194 +126,215 @@ class Runner:
     dice: random.Random
     """The source of the prompts' words: seeded anew for each pod and run."""
     progress: Callable[[int], None] = lambda _done: None
+    in_flight: int = 0
+    """Requests that the engine is busy with because of us."""
 
     def __post_init__(self) -> None:
-        self.paths = [COMPLETIONS, CHAT]
-        self.counted: list[tuple[int, int]] = []
+        self._begin(())
+
+    def _begin(self, steps: Sequence[Step]) -> None:
+        """Forgets all: another engine may be there."""
+        self._shapes = {step.name: _Shape(step) for step in steps}
+        self._paths = [COMPLETIONS, CHAT]
+        self._counted: list[tuple[int, int]] = []
         """(words, tokens) of prompts that were answered."""
-        self.answered = False
-        self.problems: list[str] = []
-        self.trouble = "no time was left"
+        self._requests = self._prompt_tokens = self._generation_tokens = 0
+
+    @property
+    def _answered(self) -> bool:
+        return self._requests > 0
 
     async def run(self, steps: Sequence[Step]) -> Result:
         """Asks all steps; ends early where the engine can't be warmed or the budget is used up."""
-        self.until = self.clock() + self.budget.seconds
-        verdict = Verdict.WARM
+        self._until = self.clock() + self.budget.seconds
+        self._trouble = ""
+        verdict, problems = Verdict.WARM, []
         try:
             while not await self._all(steps):
                 await self.sleep(RETRY_S)
         except _Ended as end:
             verdict = end.verdict
-            self.problems.append(str(end))
-        return Result(verdict=verdict, problems=tuple(self.problems))
+            problems.append(str(end))
+        return Result(
+            verdict=verdict,
+            problems=(*self._problems(), *problems),
+            shapes=tuple(shape.state() for shape in self._shapes.values()),
+            requests=self._requests,
+            prompt_tokens=self._prompt_tokens,
+            generation_tokens=self._generation_tokens,
+        )
+
+    def _problems(self) -> list[str]:
+        """What was to be warm and is not, and not because of its length alone."""
+        return [
+            f"warm-up: step {shape.step.name} was skipped: {shape.skipped}"
+            for shape in self._shapes.values()
+            if shape.skipped and (shape.step.is_named or shape.step.skipped is None)
+        ]
 
     async def _all(self, steps: Sequence[Step]) -> bool:
         """Whether one and the same engine was asked all steps."""
-        self.problems.clear()
+        self._begin(steps)
+        shapes = list(self._shapes.values())
         try:
-            for done, step in enumerate(steps):
-                self.progress(done)
-                await self._step(step)
+            while left := [shape for shape in shapes if not shape.is_over]:
+                for shape in left:
+                    self.progress(sum(each.is_over for each in shapes))
+                    await self._turn(shape)
         except _Cut:
             return False
-        self.progress(len(steps))
+        self.progress(len(shapes))
         return True
 
-    async def _step(self, step: Step) -> None:
-        if step.note:
-            self.problems.append(f"warm-up: step {step.name} is {step.note}")
-        skipped = step.skipped or await self._ask_long_enough(step)
-        if skipped:
-            self.problems.append(f"warm-up: step {step.name} was skipped: {skipped}")
+    async def _turn(self, shape: _Shape) -> None:
+        """Asks one shape until it is over, or the others have their turn."""
+        if shape.step.skipped:
+            shape.skip(shape.step.skipped)
+        self._current, turn = shape, 0
+        while not shape.is_over and turn < TURN:
+            before = len(shape.latencies)
+            await self._round(shape)
+            turn += len(shape.latencies) - before
 
-    async def _ask_long_enough(self, step: Step) -> str | None:
-        """None when a prompt that is long enough was answered, else why there is none."""
-        for _ in range(TRIES):
-            words = words_for(step, self.counted)
-            answer = await self._insist(step, words)
-            if refused(answer.status):
-                return f"the engine refuses a prompt of {words} words: {said(answer)}"
-            tokens = prompt_tokens(answer)
-            if tokens is None:
-                return None  # it does not count; a word makes at least one token
-            self.counted.append((words, tokens))
-            if tokens > step.more_than:
-                return None
-        return f"{TRIES} prompts were shorter than {step.more_than + 1} tokens"
+    async def _round(self, shape: _Shape) -> None:
+        """Asks one shape once, be it with several requests."""
+        step = shape.step
+        texts = self._texts(step)
+        tasks = [self._insist(shape, text) for text in texts]
+        replies: list[_Reply] = []
+        for each in await asyncio.gather(*tasks, return_exceptions=True):
+            if isinstance(each, BaseException):
+                raise each
+            replies.append(each)
+        for text, reply in zip(texts, replies, strict=True):
+            if not is_completion(reply.answer):
+                what = "" if step.prefix else f" a prompt of {len(text.split())} words"
+                shape.skip(f"the engine refuses{what}: {said(reply.answer)}")
+                return
+        shape.words = texts[-1]
+        self._judge(shape, texts, replies)
 
-    async def _insist(self, step: Step, words: int) -> Answer:
+    def _texts(self, step: Step) -> list[str]:
+        if step.repeats:
+            return [self._shapes[step.repeats].words or self._shapes["short"].words]
+        words = 0 if step.prefix else prompts.words_for(step.length, self._counted)
+        return [prompts.text(self.dice, words) for _ in range(step.at_once)]
+
+    def _judge(self, shape: _Shape, texts: list[str], replies: list[_Reply]) -> None:
+        """Takes the answers of a round: their lengths, their latency, whether that is enough."""
+        step = shape.step
+        counts = [prompt_tokens(reply.answer) for reply in replies]
+        shape.tokens = counts[-1]
+        if not step.prefix and not step.repeats and step.feature != IMAGE:
+            self._counted += [
+                (len(text.split()), tokens)
+                for text, tokens in zip(texts, counts, strict=True)
+                if tokens is not None
+            ]
+            if not all(tokens is None or step.length.is_met(tokens) for tokens in counts):
+                shape.misses += 1
+                if shape.misses < TRIES:
+                    return
+                if not _take_as_it_is(shape):
+                    return
+        if step.repeats and cached_tokens(replies[0].answer) == 0:
+            shape.note = "the engine found nothing of it in its prefix cache"
+        shape.latencies.append(max(reply.seconds for reply in replies))
+        shape.is_over = bool(step.prefix) or has_converged(shape.latencies)
+
+    async def _insist(self, shape: _Shape, text: str) -> _Reply:
         """Asks until there is a completion or a refusal of this prompt, or the budget ends."""
-        while (left := self.until - self.clock()) > 0:
-            body = self._body(step, words)
-            answer = await self.engine.ask(self.paths[0], body, left)
+        step, paths, errors = shape.step, list(shape.step.paths), 0
+        while (left := self._until - self.clock()) > 0:
+            path = paths[0] if paths else self._paths[0]
+            reply = await self._ask(shape, path, text, left)
+            answer = reply.answer
             if is_completion(answer):
-                self.answered = True
-                return answer
-            if answer.status in {401, 403}:
-                raise _Ended(
-                    Verdict.NOT_APPLICABLE,
-                    f"warm-up does not apply: {self.paths[0]} answers {answer.status}, set"
-                    " CACHEAWARE_API_KEY_FILE",
-                )
-            if is_missing(answer.status) or (refused(answer.status) and not self.answered):
-                self._next_path(answer)
-                continue
-            if refused(answer.status):
-                return answer
-            self.trouble = said(answer)
+                return reply
+            if not self._answered:
+                self._check_access(path, answer)
+            if answer.status in {401, 403} or refused(answer.status) or is_missing(answer.status):
+                if self._has_other_path(paths, answer):
+                    continue
+                return reply
             if answer.cut:
+                self._trouble = said(answer)
                 raise _Cut
+            errors += 1
+            if step.is_named and errors >= PATIENCE:
+                return reply
+            self._trouble = said(answer)
             await self.sleep(RETRY_S)
-        raise _Ended(
-            self.budget.verdict,
-            f"warm-up: {self.budget.seconds:g} s were not enough, step {step.name}: {self.trouble}",
-        )
+        raise self._used_up()
 
-    def _next_path(self, answer: Answer) -> None:
-        """Falls back to the other API; where there is none, the engine's task is another one."""
-        path = self.paths.pop(0)
-        if not self.paths:
+    async def _ask(self, shape: _Shape, path: str, text: str, left: float) -> _Reply:
+        step = shape.step
+        picture = prompts.picture(self.dice) if step.feature == IMAGE else None
+        body = body_of(step, path, text, model=self.model, picture=picture)
+        self.in_flight += 1
+        began = self.clock()
+        try:
+            answer = await self.engine.ask(path, body, left)
+        finally:
+            self.in_flight -= 1
+        if is_completion(answer):
+            self._count(shape, answer)
+        return _Reply(answer, self.clock() - began)
+
+    def _count(self, shape: _Shape, answer: Answer) -> None:
+        shape.requests += 1
+        self._requests += 1
+        self._prompt_tokens += prompt_tokens(answer) or 0
+        self._generation_tokens += answer_tokens(answer) or 0
+
+    def _check_access(self, path: str, answer: Answer) -> None:
+        if answer.status in {401, 403}:
+            raise _Ended(
+                Verdict.NOT_APPLICABLE,
+                f"warm-up does not apply: {path} answers {answer.status}, set"
+                " CACHEAWARE_API_KEY_FILE",
+            )
+
+    def _has_other_path(self, own: list[str], answer: Answer) -> bool:
+        """Falls back to the other API, if there is one.
+
+        A step that needs a certain one has a list of its own; for the others it is settled by the
+        first answer. An engine that has neither is there for another task.
+        """
+        if own:
+            del own[0]
+            return bool(own)
+        if self._answered:
+            return False
+        path = self._paths.pop(0)
+        if not self._paths:
             raise _Ended(
                 Verdict.NOT_APPLICABLE, f"warm-up does not apply: {path} answers {said(answer)}"
             )
+        return True
 
-    def _body(self, step: Step, words: int) -> dict[str, Any]:
-        text = " ".join(self.dice.choices(WORDS, k=words))
-        prompt: dict[str, Any] = {"prompt": text}
-        if self.paths[0] == CHAT:
-            prompt = {"messages": [{"role": "user", "content": text}]}
-        named = {"model": self.model} if self.model else {}
-        return {**named, **prompt, "max_tokens": step.answer_tokens, "temperature": 0.0}
-
-
-def words_for(step: Step, counted: Sequence[tuple[int, int]]) -> int:
-    """How many words make a prompt of the step's length, by the prompts counted so far.
-
-    Nothing counted: one token a word. One prompt: its tokens a word. More: the line through the
-    last two, which takes out what a chat template or a start token adds.
-    """
-    least = step.more_than + 1
-    if not counted:
-        return least
-    words, tokens = counted[-1]
-    rate, added = max(tokens / words, 0.01), 0.0
-    if len(counted) > 1:
-        before, less = counted[-2]
-        slope = (tokens - less) / (words - before) if words != before else 0.0
-        if slope > 0:
-            rate, added = slope, tokens - slope * words
-    aim = max(least, min(ceil(least * MARGIN), step.at_most or ceil(least * MARGIN)))
-    return max(1, ceil((aim - added) / rate))
+    def _used_up(self) -> _Ended:
+        """The end of the budget: which step it was, why, and what has not come to rest."""
+        shape = self._current
+        why = self._trouble or "no time was left"
+        if len(shape.latencies) > 1:
+            last = ", ".join(f"{each:.3g}" for each in shape.latencies[-3:])
+            why = f"its latencies have not come to rest ({last} s)"
+        left = [each for each in self._shapes.values() if not each.is_over and each is not shape]
+        others = [each.step.name for each in left if not each.step.skipped]
+        more = f"; not warm either: {', '.join(others)}" if others else ""
+        return _Ended(
+            self.budget.verdict,
+            f"warm-up: {self.budget.seconds:g} s were not enough, step {shape.step.name}:"
+            f" {why}{more}",
+        )
 
 
-def is_completion(answer: Answer) -> bool:
-    """Whether it is HTTP 200 with a completion in it."""
-    if answer.status != 200 or not isinstance(answer.body, dict):
+def _take_as_it_is(shape: _Shape) -> bool:
+    """Whether a prompt that misses its length will do: too short is none, unaligned is a note."""
+    more_than, tokens = shape.step.length.more_than, shape.tokens
+    if tokens is not None and tokens <= more_than:
+        shape.skip(f"{TRIES} prompts were shorter than {more_than + 1} tokens")
         return False
-    choices = answer.body.get("choices")
-    if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
-        return False
-    return isinstance(choices[0].get("text"), str) or isinstance(choices[0].get("message"), dict)
-
-
-def is_missing(status: int | None) -> bool:
-    """Whether the route is not there."""
-    return status in {404, 405, 501} or (status is not None and 300 <= status < 400)
-
-
-def refused(status: int | None) -> bool:
-    """Whether the engine won't take this prompt."""
-    return status in {400, 413, 422}
-
-
-def prompt_tokens(answer: Answer) -> int | None:
-    """Tokens of the prompt as the engine counted them."""
-    usage = answer.body.get("usage")
-    tokens = usage.get("prompt_tokens") if isinstance(usage, dict) else None
-    counted = isinstance(tokens, int) and not isinstance(tokens, bool) and 0 < tokens < 1 << 40
-    return tokens if counted else None
-
-
-def said(answer: Answer) -> str:
-    """The engine's answer in a few words."""
-    if answer.status is None:
-        return answer.error or "no answer"
-    error = answer.body.get("error") if isinstance(answer.body, dict) else None
-    words = error.get("message") if isinstance(error, dict) else error
-    if not isinstance(words, str) and isinstance(answer.body, dict):
-        words = answer.body.get("message")
-    if not isinstance(words, str):
-        return f"HTTP {answer.status}" + (" without a completion" if answer.status == 200 else "")
-    line = " ".join("".join(c if c.isprintable() else " " for c in words[:200]).split())
-    return f"HTTP {answer.status}: {line}"
-
-
-def limits_from(models: Any, config: Any, limits: Limits, model: str | None) -> Limits:
-    """The limits with the model's length from /v1/models or config.json where no setting has it."""
-    if limits.max_model_length is not None:
-        return limits
-    entry = next((each for each in entries(models) if model in {None, each.get("id")}), {})
-    length = _length(entry.get("max_model_len"))
-    if length is None and isinstance(config, dict):
-        inner = config.get("text_config")
-        nested = inner.get("max_position_embeddings") if isinstance(inner, dict) else None
-        length = _length(config.get("max_position_embeddings")) or _length(nested)
-    return replace(limits, max_model_length=length)
-
-
-def first_model(models: Any) -> str | None:
-    """The first base model that /v1/models names; LoRA adapters have a parent."""
-    named = [each for each in entries(models) if isinstance(each.get("id"), str)]
-    base = [each for each in named if not each.get("parent")]
-    return next((str(each["id"]) for each in base or named), None)
-
-
-def entries(models: Any) -> list[dict[str, Any]]:
-    """The models of an answer of /v1/models, whatever is in it."""
-    data = models.get("data") if isinstance(models, dict) else None
-    return [each for each in data if isinstance(each, dict)] if isinstance(data, list) else []
-
-
-def _length(value: Any) -> int | None:
-    whole = isinstance(value, int) and not isinstance(value, bool) and value > 0
-    return value if whole else None
+    shape.note = f"{tokens} tokens, the nearest to it in {TRIES} tries"
+    return True

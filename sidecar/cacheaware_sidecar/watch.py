@@ -4,20 +4,29 @@ import asyncio
 import logging
 import random
 import time
-from collections.abc import Awaitable, Callable
-from typing import Final
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
 
 import httpx
 
-from cacheaware_sidecar import engine_sockets, model_config, warmup
+from cacheaware_sidecar import engine_sockets, hot_prefixes, model_config, served_models, warmup
 from cacheaware_sidecar.closing import CLOSING
-from cacheaware_sidecar.engine_client import EngineClient, Health, is_refusal
-from cacheaware_sidecar.engines import scan, together
+from cacheaware_sidecar.engine_client import (
+    EngineClient,
+    Health,
+    SomeMissingError,
+    is_refusal,
+)
+from cacheaware_sidecar.engine_sockets import NOTHING_LEFT, Rest
+from cacheaware_sidecar.engines import EngineSample, has_counted, scan, together, without_own
 from cacheaware_sidecar.fetch import FetchError, FetchFailure
 from cacheaware_sidecar.lifecycle import Healthy, Refused, Silent, Unhealthy, Verdict
 from cacheaware_sidecar.phase import Phase
-from cacheaware_sidecar.pod import REFUSED, Pod
+from cacheaware_sidecar.pod import PARTLY_REFUSED, REFUSED, Pod
 from cacheaware_sidecar.settings import Settings
+from cacheaware_sidecar.warmup_plan import HotPrefix, Limits, Step, Wishes, plan
 
 TICK_S: Final = 0.5
 HEALTH_S: Final = 5.0
@@ -30,6 +39,10 @@ GENERATES: Final = {"sglang"}
 SHEDS: Final = {"tgi"}
 """Its /health says 503 under load, which is no sign of death."""
 DRAIN_INTERVAL_S: Final = 1.0
+EMPTYING: Final = frozenset({Phase.CORDONED, Phase.DRAINING})
+LAST_LOOKS: Final = 5
+LAST_LOOK_S: Final = 0.2
+"""So often, and after so long, the page is read at a warm-up's end until it shows all of it."""
 log = logging.getLogger(__name__)
 Clock = Callable[[], float]
 Sleep = Callable[[float], Awaitable[None]]
@@ -54,6 +67,7 @@ class Watch:
         self._sleep = sleep
         self._health_at: float | None = None
         self._warmup: tuple[int, asyncio.Task[None]] | None = None
+        self._runner: warmup.Runner | None = None
         self.beats = dict.fromkeys(("scrape", "tick"), clock())
         """When each loop came round last."""
 
@@ -72,10 +86,10 @@ class Watch:
             due = await self._sleep_until(due)
 
     async def _sleep_until(self, due: float) -> float:
-        """Sleeps in small pieces: a drain that begins meanwhile is looked after each second."""
+        """Sleeps in small pieces: a cordon or drain that begins is looked after each second."""
         while (left := due - self._clock()) > 0:
             self.beats["scrape"] = self._clock()
-            if self._pod.phase is Phase.DRAINING and left > DRAIN_INTERVAL_S:
+            if self._pod.phase in EMPTYING and left > DRAIN_INTERVAL_S:
                 due -= left - DRAIN_INTERVAL_S
             await self._sleep(min(left, DRAIN_INTERVAL_S))
         return due
@@ -91,24 +105,39 @@ class Watch:
 
     async def _scrape(self) -> None:
         try:
-            pages = await self._engine.pages()
+            sample = await self._sample()
         except FetchError as error:
-            self._pod.scrape_failed(*_failure(error), self._clock())
+            self._pod.scrape_failed(*_failure(error), self._clock(), self._rest())
         else:
-            sample = together([scan(page, self._settings.engine_type) for page in pages])
-            self._pod.scraped(sample, self._clock(), self._unsent())
+            self._pod.scraped(sample, self._clock(), self._rest())
 
-    def _unsent(self) -> int | None:
+    async def _sample(self) -> EngineSample:
+        """The page, without the requests of a warm-up that it may show."""
+        own = self._own_requests
+        pages = await self._engine.pages()
+        sample = together([scan(page, self._settings.engine_type) for page in pages])
+        return without_own(sample, max(own, self._own_requests))
+
+    @property
+    def _own_requests(self) -> int:
+        return self._runner.in_flight if self._runner else 0
+
+    def _rest(self) -> Rest | None:
         """What is left in the engine's connections, where that matters."""
         if self._pod.phase not in CLOSING:
-            return None
-        return engine_sockets.read_unsent(self._settings.all_ports)
+            return NOTHING_LEFT
+        return engine_sockets.read_rest(self._settings.all_ports)
 
     def _health_is_due(self) -> bool:
-        """Each time while it decides; else now and then, where asking is harmless and tells."""
+        """Each time while it decides; else now and then, where asking is harmless and tells.
+
+        In a drain only where the page is silent: any answer is a sign of life.
+        """
         if self._awaits_health:
             return True
         sample = self._pod.observed.sample
+        if self._pod.observed.silence:
+            return sample is None or sample.engine not in GENERATES
         if self._pod.state.drain or sample is None or sample.engine in GENERATES | SHEDS:
             return False
         return self._health_at is None or self._clock() - self._health_at >= HEALTH_S
@@ -119,6 +148,8 @@ class Watch:
 
     def _tell_health(self, health: Health) -> None:
         now, pod = self._clock(), self._pod
+        if health not in {Health.REFUSED, Health.SILENT}:
+            pod.observed.silence = None
         match health:
             case Health.WELL:
                 pod.apply(Healthy(), now)
@@ -154,8 +185,10 @@ class Watch:
         if not self._settings.warmup:
             self._pod.warmed(engine, warmup.Result(verdict=Verdict.OFF), None, began)
             return
+        before = self._pod.observed.sample
         try:
-            result = await self._run_steps()
+            result = await self._run_steps(engine)
+            await self._await_counters(before, result.requests)
         except Exception:
             log.exception("warm-up: our own fault")
             result = warmup.Result(
@@ -164,22 +197,45 @@ class Watch:
         now = self._clock()
         self._pod.warmed(engine, result, now - began, now)
 
-    async def _run_steps(self) -> warmup.Result:
-        settings, pod = self._settings, self._pod
+    async def _run_steps(self, engine: int) -> warmup.Result:
         models = await self._engine.models()
-        told = warmup.Limits(
-            max_batched_tokens=settings.max_batched_tokens,
-            max_model_length=settings.max_model_length,
+        model = self._settings.model or served_models.first_model(models)
+        prefixes, problems = self._hot_prefixes()
+        wishes = Wishes(
+            features=self._settings.warmup_features,
+            adapters=served_models.adapters(models),
+            prefixes=prefixes,
         )
-        config = pod.geometry.config
-        model = settings.model or warmup.first_model(models)
-        steps = warmup.plan(warmup.limits_from(models, config, told, model))
-        pod.warmup_steps = len(steps)
+        steps = plan(self._limits(models, model), wishes)
+        self._runner = self._runner_for(engine, model, steps)
+        result = await self._runner.run(steps)
+        return replace(result, problems=(*result.problems, *problems))
 
-        def progress(done: int) -> None:
-            pod.warmup_step = done
+    def _hot_prefixes(self) -> tuple[tuple[HotPrefix, ...], tuple[str, ...]]:
+        file = self._settings.hot_prefixes_file
+        return hot_prefixes.read(Path(file)) if file else ((), ())
 
-        runner = warmup.Runner(
+    def _limits(self, models: Any, model: str | None) -> Limits:
+        settings, sample = self._settings, self._pod.observed.sample or EngineSample()
+        config = self._pod.geometry.config
+        longest = settings.max_model_length or served_models.longest(models, config, model)
+        kv = sample.capacity_tokens
+        return Limits(
+            max_batched_tokens=settings.max_batched_tokens,
+            max_model_length=longest,
+            kv_tokens=None if kv is None else int(kv),
+            engine=sample.engine,
+        )
+
+    def _runner_for(self, engine: int, model: str | None, steps: Sequence[Step]) -> warmup.Runner:
+        settings, progress = self._settings, self._pod.warmup
+        progress.steps = len(steps)
+
+        def tell(done: int) -> None:
+            if progress.engine == engine:
+                progress.step = done
+
+        return warmup.Runner(
             engine=self._engine,
             model=model,
             budget=warmup.Budget(
@@ -188,9 +244,20 @@ class Watch:
             clock=self._clock,
             sleep=self._sleep,
             dice=random.Random(),  # noqa: S311 - salt, not a secret; seeded by the system
-            progress=progress,
+            progress=tell,
         )
-        return await runner.run(steps)
+
+    async def _await_counters(self, before: EngineSample | None, requests: int) -> None:
+        """Reads the page until it holds the whole warm-up: there a user's numbers begin."""
+        for _ in range(LAST_LOOKS):
+            try:
+                sample = await self._sample()
+            except FetchError:
+                return  # the scrapes tell
+            self._pod.scraped(sample, self._clock())
+            if has_counted(before, sample, requests):
+                return
+            await self._sleep(LAST_LOOK_S)
 
     async def tick_forever(self) -> None:
         """Lets time pass for drains and problems."""
@@ -222,6 +289,8 @@ class Watch:
 
 def _failure(error: FetchError) -> tuple[str, str]:
     """The kind of a failed look, and its line; only a closed port counts as refused."""
+    if isinstance(error, SomeMissingError):
+        return PARTLY_REFUSED if error.refused else "partly_missing", str(error)
     if error.kind is not FetchFailure.REFUSED:
         return error.kind.value.replace(" ", "_"), str(error)
     if is_refusal(error):

@@ -51,6 +51,7 @@ class FakeEngine:
         self.asked: list[tuple[str, dict[str, Any]]] = []
         """Prompts, with their path."""
         self.headers: list[dict[str, str]] = []
+        self.counting = threading.Lock()
         self.woken = threading.Event()
         self.links: list[socket.socket] = []
         self.tls: ssl.SSLContext | None = None
@@ -69,6 +70,7 @@ class FakeEngine:
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
+            disable_nagle_algorithm = True
 
             def do_GET(self) -> None:
                 engine.answer(self, None)
@@ -151,11 +153,13 @@ class FakeEngine:
             return 200, json.dumps(self.models)
         if body is None:
             return 404, ""
-        self.asked.append((path, body))
+        with self.counting:
+            self.asked.append((path, body))
         text = body.get("prompt") or body["messages"][0]["content"]
         tokens = int(len(text.split()) * self.tokens_per_word)
         choice = {"text": "ok"} if "prompt" in body else {"message": {"content": "ok"}}
-        self.prompts += tokens
+        with self.counting:
+            self.prompts += tokens
         return 200, json.dumps({"choices": [choice], "usage": {"prompt_tokens": tokens}})
 
 

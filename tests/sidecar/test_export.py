@@ -4,7 +4,14 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from cacheaware_sidecar.export import View, render
-from cacheaware_sidecar.state import DrainState, KvState, PodState, WarmupState
+from cacheaware_sidecar.state import (
+    DrainState,
+    KvState,
+    PodState,
+    ShapeState,
+    StartState,
+    WarmupState,
+)
 
 BARE = PodState(phase="loading")
 FULL = PodState(
@@ -25,7 +32,18 @@ FULL = PodState(
         capacity_tokens=200.0,
         page_bytes=65536,
     ),
-    warmup=WarmupState(verdict="Warm", duration_s=2.0),
+    warmup=WarmupState(
+        verdict="Warm",
+        duration_s=2.0,
+        requests=5,
+        prompt_tokens=600,
+        generation_tokens=40,
+        shapes=(
+            ShapeState(name="long", requests=4, first_s=2.1, last_s=0.3),
+            ShapeState(name="image", note="skipped: why"),
+        ),
+    ),
+    start=StartState(loading_s=40.0, warming_s=9.0),
     drain=DrainState(cordoned_by="op", cordoned_s=30.0, lease_s=45.0),
     problems=("one",),
 )
@@ -112,6 +130,13 @@ def test_what_an_old_page_said_is_unknown_but_the_page_size_is_not():
         (("cacheaware_scrapes_total",), 7),
         (("cacheaware_engine_restarts_total",), 1),
         (("cacheaware_warmup_duration_seconds",), 2),
+        (("cacheaware_start_loading_seconds",), 40),
+        (("cacheaware_start_warming_seconds",), 9),
+        (("cacheaware_warmup_requests",), 5),
+        (("cacheaware_warmup_tokens", ("kind", "prompt")), 600),
+        (("cacheaware_warmup_tokens", ("kind", "generation")), 40),
+        (("cacheaware_warmup_latency_seconds", ("at", "first"), ("shape", "long")), 2.1),
+        (("cacheaware_warmup_latency_seconds", ("at", "last"), ("shape", "long")), 0.3),
         (("cacheaware_warmup_verdict", ("verdict", "Warm")), 1),
         (("cacheaware_drain_duration_seconds",), 9),
         (("cacheaware_drain_cut_requests",), 0),

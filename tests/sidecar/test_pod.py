@@ -1,9 +1,10 @@
+import math
 from dataclasses import replace
 
 import pytest
 from tests.sidecar.kv.configs import LLAMA_31_8B
 
-from cacheaware_sidecar.engines import EngineSample, scan
+from cacheaware_sidecar.engines import EngineSample, Histogram, scan
 from cacheaware_sidecar.lifecycle import (
     Cordoned,
     Healthy,
@@ -76,11 +77,85 @@ def test_rates_are_of_the_last_minute_and_leave_the_warmup_out(pod):
     assert len(pod.observed._window) <= 14
 
 
+BUCKETS = ((0.1, 3.0), (math.inf, 8.0))
+
+
+def test_histograms_begin_when_the_pod_begins_to_serve(new_pod):
+    """Case 061: what the warm-up added is not a user's."""
+    pod = new_pod()
+    own = replace(SAMPLE, ttft=Histogram(8.0, 4.0, BUCKETS), e2e=Histogram(8.0, 9.0, BUCKETS))
+    pod.scraped(SAMPLE, 1.0)
+    pod.apply(Healthy(), 2.0)
+    pod.scraped(own, 2.5)
+    assert pod.pod_state(2.5).latency.ttft_s == Histogram(0.0, 0.0, ((0.1, 0.0), (math.inf, 0.0)))
+    pod.warmed(1, Result(verdict=Verdict.WARM), 1.0, 3.0)
+
+    pod.scraped(
+        replace(own, ttft=Histogram(9.0, 4.5, ((0.1, 3.0), (math.inf, 9.0)))),
+        4.0,
+    )
+    latency = pod.pod_state(4.0).latency
+    assert latency.ttft_s == Histogram(1.0, 0.5, ((0.1, 0.0), (math.inf, 1.0)))
+    assert latency.e2e_s.count == 0
+    assert latency.tpot_s is None
+
+
+def test_histograms_of_a_new_engine_are_its_own(pod):
+    pod.scraped(replace(SAMPLE, ttft=Histogram(8.0, 4.0, BUCKETS)), 4.0)
+    assert pod.pod_state(4.0).latency.ttft_s.count == 8, "none before it served"
+    new = replace(SAMPLE, ttft=Histogram(8.0, 4.0, BUCKETS), started_at=200.0)
+    pod.scraped(new, 5.0)
+
+    assert pod.phase == "loading"
+    assert pod.pod_state(5.0).latency.ttft_s.count == 0
+
+
+def test_a_restarted_sidecar_knows_where_the_histograms_began_and_how_the_start_was(
+    new_pod, tmp_path
+):
+    pod = new_pod()
+    own = replace(SAMPLE, ttft=Histogram(8.0, 4.0, BUCKETS))
+    pod.scraped(own, 1.0)
+    pod.apply(Healthy(), 2.0)
+    pod.warmed(1, Result(verdict=Verdict.WARM, requests=8), 1.0, 3.5)
+    again = Pod(pod.settings, pod.state, boot="b")
+    again.scraped(replace(own, ttft=Histogram(9.0, 5.0, ((0.1, 4.0), (math.inf, 9.0)))), 9.0)
+    state = again.pod_state(9.0)
+
+    assert state.latency.ttft_s == Histogram(1.0, 1.0, ((0.1, 1.0), (math.inf, 1.0)))
+    assert (state.start.loading_s, state.start.warming_s) == (2.0, 1.5)
+    assert (state.warmup.requests, state.warmup.duration_s) == (8, 1.0)
+
+
+def test_without_that_memory_histograms_begin_with_the_first_page(pod, tmp_path):
+    (tmp_path / "warmup.json").unlink()
+    again = Pod(pod.settings, pod.state, boot="b")
+    own = replace(SAMPLE, ttft=Histogram(8.0, 4.0, BUCKETS))
+    again.scraped(own, 9.0)
+    assert again.pod_state(9.0).latency.ttft_s.count == 0
+    again.scraped(replace(own, ttft=Histogram(9.0, 5.0, ((0.1, 4.0), (math.inf, 9.0)))), 10.0)
+
+    assert again.pod_state(10.0).latency.ttft_s.count == 1
+    assert again.pod_state(10.0).start.loading_s is None
+
+
+def test_a_warmup_that_can_not_be_saved_is_said_and_stops_nothing(new_pod, caplog, monkeypatch):
+    def refuse(*_):
+        raise PermissionError(13, "Permission denied")
+
+    pod = new_pod()
+    monkeypatch.setattr(pod.warmup, "save", refuse)
+    pod.apply(Healthy(), 2.0)
+
+    assert pod.phase == "warming"
+    assert "the warm-up can't be saved: Permission denied" in caplog.text
+
+
 def test_rates_of_long_ago_are_unknown(pod):
     pod.scraped(SAMPLE, 4.0)
     pod.scraped(replace(SAMPLE, prompt_tokens=10.0), 5.0)
 
-    assert pod.pod_state(6.0).rates.prompt_tokens_per_s == 10.0
+    assert pod.pod_state(6.0).rates.prompt_tokens_per_s == 10.0 / 4, "since second 1"
     assert pod.pod_state(66.0).rates.prompt_tokens_per_s is None
 
 
@@ -209,7 +284,7 @@ def test_the_status_of_a_warmup(new_pod):
     pod = new_pod()
     assert pod.status_line(1.0) == "loading for 1 s: the engine is not healthy yet"
     pod.apply(Healthy(), 1.0)
-    pod.warmup_step, pod.warmup_steps = 1, 2
+    pod.warmup.step, pod.warmup.steps = 1, 2
     assert pod.status_line(3.0) == "warming for 2 s: 1 of 2 steps done"
     pod.warmed(1, Result(verdict=Verdict.FAILED, problems=("too", "slow")), 1.0, 2.0)
     assert pod.status_line(3.0) == "warming for 2 s: too; slow"

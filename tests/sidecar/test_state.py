@@ -17,6 +17,7 @@ from cacheaware_sidecar.state import (
     KvState,
     Latency,
     PodState,
+    ShapeState,
     StartState,
     WarmupState,
     kv_state,
@@ -51,7 +52,19 @@ FULL = PodState(
     ),
     rates=Rates(prompt_tokens_per_s=1.5, prefix_hit_ratio=0.25),
     latency=Latency(ttft_s=Histogram(3, 1.5, ((0.1, 1), (math.inf, 3)))),
-    warmup=WarmupState(step=2, steps=6, verdict="Warm", duration_s=3.5),
+    warmup=WarmupState(
+        step=2,
+        steps=6,
+        verdict="Warm",
+        duration_s=3.5,
+        requests=5,
+        prompt_tokens=600,
+        generation_tokens=40,
+        shapes=(
+            ShapeState(name="long", requests=4, tokens=529, first_s=2.1, last_s=0.3),
+            ShapeState(name="image", note="skipped: why"),
+        ),
+    ),
     start=StartState(loading_s=40.0, warming_s=9.0),
     drain=DrainState(
         deadline_s=50,
@@ -109,7 +122,33 @@ def test_the_json_is_what_the_contract_says():
             "tpot_s": None,
             "e2e_s": None,
         },
-        "warmup": {"step": 2, "steps": 6, "verdict": "Warm", "duration_s": 3.5},
+        "warmup": {
+            "step": 2,
+            "steps": 6,
+            "verdict": "Warm",
+            "duration_s": 3.5,
+            "requests": 5,
+            "prompt_tokens": 600,
+            "generation_tokens": 40,
+            "shapes": [
+                {
+                    "name": "long",
+                    "requests": 4,
+                    "tokens": 529,
+                    "first_s": 2.1,
+                    "last_s": 0.3,
+                    "note": None,
+                },
+                {
+                    "name": "image",
+                    "requests": 0,
+                    "tokens": None,
+                    "first_s": None,
+                    "last_s": None,
+                    "note": "skipped: why",
+                },
+            ],
+        },
         "start": {"loading_s": 40.0, "warming_s": 9.0},
         "drain": {
             "deadline_s": 50,
@@ -149,6 +188,14 @@ def some(kind, **special):
     return st.builds(kind, **{each.name: NUMBERS for each in fields(kind)} | special)
 
 
+COUNTS = st.none() | st.integers(0, 10**9)
+SHAPES = some(
+    ShapeState,
+    name=st.text(),
+    requests=st.integers(0, 99),
+    tokens=COUNTS,
+    note=st.none() | st.text(),
+)
 STATES = st.builds(
     PodState,
     schema=st.just(SCHEMA),
@@ -176,6 +223,10 @@ STATES = st.builds(
         step=st.integers(0, 9),
         steps=st.integers(0, 9),
         verdict=st.none() | st.text(),
+        requests=COUNTS,
+        prompt_tokens=COUNTS,
+        generation_tokens=COUNTS,
+        shapes=st.lists(SHAPES, max_size=2).map(tuple),
     ),
     start=some(StartState),
     drain=some(DrainState, cordoned_by=st.none() | st.text(), empty=st.none() | st.booleans()),
@@ -264,6 +315,14 @@ def test_a_number_out_of_its_range_is_unknown(changes, read):
         ({"kv": {"estimated": 1}}, "state.kv.estimated is 1; true, false or null is allowed"),
         ({"problems": "x"}, "state.problems is 'x'; a list of strings is allowed"),
         ({"models": [1]}, "state.models is [1]; a list of strings is allowed"),
+        (
+            {"warmup": {"shapes": {}}},
+            "state.warmup.shapes is {}; a list of objects is allowed",
+        ),
+        (
+            {"warmup": {"shapes": [{}, 3]}},
+            "state.warmup.shapes[1] is 3; an object is allowed",
+        ),
         ({"latency": {"ttft_s": 3}}, "state.latency.ttft_s is 3; an object is allowed"),
     ],
 )

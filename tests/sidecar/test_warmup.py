@@ -1,32 +1,25 @@
+import asyncio
 import random
 from dataclasses import dataclass, field
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
+from cacheaware_sidecar.engine_answers import Answer
 from cacheaware_sidecar.lifecycle import Verdict
-from cacheaware_sidecar.warmup import (
+from cacheaware_sidecar.warmup import Budget, Runner
+from cacheaware_sidecar.warmup_plan import (
     CHAT,
     COMPLETIONS,
-    WORDS,
-    Answer,
-    Budget,
+    HotPrefix,
     Limits,
-    Runner,
-    Step,
-    first_model,
-    is_completion,
-    limits_from,
+    Wishes,
     plan,
-    prompt_tokens,
-    said,
-    words_for,
 )
 
 
 def text(body):
-    return body.get("prompt") or body["messages"][0]["content"]
+    content = body.get("prompt") or body["messages"][0]["content"]
+    return content if isinstance(content, str) else content[-1]["text"]
 
 
 @dataclass
@@ -36,13 +29,18 @@ class Engine:
     per_word: float = 1.0
     added: int = 0
     counts: bool = True
+    cached: int | None = None
     replies: list[Answer] = field(default_factory=list)
     """Given first, in this order."""
     by_path: dict[str, Answer] = field(default_factory=dict)
+    by_field: dict[str, Answer] = field(default_factory=dict)
     longest: int | None = None
-    seconds: float = 1.0
+    seconds: list[float] = field(default_factory=list)
+    """Of the first requests; then it is 1 s each."""
     now: float = 0.0
     asked: list[tuple[str, dict[str, object]]] = field(default_factory=list)
+    at_once: int = 0
+    most_at_once: int = 0
 
     def clock(self):
         return self.now
@@ -51,94 +49,83 @@ class Engine:
         self.now += seconds
 
     async def ask(self, path, body, timeout_s):
-        self.now += min(self.seconds, timeout_s)
         self.asked.append((path, body))
+        self.at_once += 1
+        self.most_at_once = max(self.most_at_once, self.at_once)
+        await asyncio.sleep(0)
+        if self.at_once == 1 or self.most_at_once == 1:
+            self.now += min(self.seconds.pop(0) if self.seconds else 1.0, timeout_s)
+        self.at_once -= 1
+        return self._answer(path, body)
+
+    def _answer(self, path, body):
         if self.replies:
             return self.replies.pop(0)
         if path in self.by_path:
             return self.by_path[path]
+        for name, answer in self.by_field.items():
+            if name in body or name == body.get("model"):
+                return answer
         tokens = int(len(text(body).split()) * self.per_word) + self.added
         if self.longest and tokens > self.longest:
             return Answer(400, {"error": {"message": f"at most {self.longest} tokens"}})
-        usage = {"usage": {"prompt_tokens": tokens}} if self.counts else {}
-        return Answer(200, {"choices": [{"text": ""}], **usage})
+        usage = {"prompt_tokens": tokens, "completion_tokens": body["max_tokens"]}
+        if self.cached is not None:
+            usage["prompt_tokens_details"] = {"cached_tokens": self.cached}
+        return Answer(200, {"choices": [{"text": ""}], **({"usage": usage} if self.counts else {})})
 
     @property
     def lengths(self):
         return [int(len(text(body).split()) * self.per_word) + self.added for _, body in self.asked]
 
 
-def answered(tokens):
-    return Answer(200, {"choices": [{"text": ""}], "usage": {"prompt_tokens": tokens}})
-
-
-async def run(engine, limits=None, *, verdict=Verdict.READY, model="m", seconds=120):
-    runner = Runner(
+def runner_for(engine, *, verdict=Verdict.READY, model="m", seconds=120, **more):
+    return Runner(
         engine=engine,
         model=model,
         budget=Budget(seconds=seconds, verdict=verdict),
         clock=engine.clock,
         sleep=engine.sleep,
         dice=random.Random(1),
+        **more,
     )
-    return await runner.run(plan(limits or Limits()))
 
 
-@pytest.mark.parametrize(
-    ("limits", "step"),
-    [
-        (Limits(), Step(name="long", more_than=512)),
-        (Limits(max_batched_tokens=256), Step(name="long", more_than=512)),
-        (Limits(max_batched_tokens=8192), Step(name="long", more_than=8192)),
-        (
-            Limits(max_batched_tokens=2048, max_model_length=2057),
-            Step(name="long", more_than=2048, at_most=2049),
-        ),
-        (
-            Limits(max_batched_tokens=2048, max_model_length=2056),
-            Step(
-                name="long",
-                more_than=512,
-                at_most=2048,
-                note="not longer than the engine's batched-token limit of 2048:"
-                " the model's length is 2056 tokens",
-            ),
-        ),
-        (Limits(max_model_length=521), Step(name="long", more_than=512, at_most=513)),
-        (
-            Limits(max_model_length=520),
-            Step(
-                name="long",
-                more_than=512,
-                skipped="needs more than 512 tokens: the model's length is 520 tokens",
-            ),
-        ),
-    ],
-    ids=[
-        "nothing known",
-        "a small limit",
-        "a large limit",
-        "just fits",
-        "does not fit",
-        "512 just fit",
-        "512 don't fit",
-    ],
-)
-def test_the_long_prompt_is_longer_than_512_and_than_a_step_where_it_fits(limits, step):
-    assert plan(limits) == [Step(name="short", more_than=8), step]
+NOTHING_KNOWN, NOTHING_MORE = Limits(), Wishes()
 
 
-@pytest.mark.parametrize("per_word", [1.0, 1.31, 2.7, 4.9])
+async def run(engine, limits=NOTHING_KNOWN, wishes=NOTHING_MORE, **settings):
+    return await runner_for(engine, **settings).run(plan(limits, wishes))
+
+
+def shape(result, name):
+    return {each.name: each for each in result.shapes}[name]
+
+
+@pytest.mark.parametrize("per_word", [1.0, 2.0, 5.0])
 @pytest.mark.parametrize("added", [0, 1, 40])
-@pytest.mark.parametrize("limit", [None, 2048])
-async def test_the_engine_itself_counts_more_tokens_than_needed(per_word, added, limit):
+async def test_the_engine_itself_counts_the_lengths_of_the_matrix(per_word, added):
     engine = Engine(per_word=per_word, added=added)
-    result = await run(engine, Limits(max_batched_tokens=limit, max_model_length=4096))
-    wanted = limit or 512
+    result = await run(engine, Limits(max_batched_tokens=2048, max_model_length=4096))
 
     assert (result.verdict, result.problems) == ("Warm", ())
-    assert wanted < engine.lengths[-1] < wanted * 1.2 + added
-    assert len(engine.lengths) <= 4
+    assert shape(result, "short").tokens > 8
+    assert shape(result, "ragged").tokens % 16
+    assert 512 < shape(result, "long").tokens < 512 * 1.1 + added
+    assert 2048 < shape(result, "chunked").tokens < 2048 * 1.1 + added
+    assert shape(result, "repeat").tokens == shape(result, "long").tokens
+    aligned = shape(result, "multiple-of-16")
+    exact = (per_word, added) != (2.0, 1)
+    assert (aligned.tokens % 16 == 0) is exact
+    assert (aligned.note is None) is exact, "no even number of tokens and one is a multiple"
+
+
+@pytest.mark.parametrize("per_word", [1.31, 4.9])
+async def test_a_length_that_words_do_not_meet_is_taken_as_it_is_after_four_tries(per_word):
+    result = await run(Engine(per_word=per_word))
+
+    assert (result.verdict, result.problems) == ("Warm", ())
+    assert shape(result, "multiple-of-16").tokens > 63
 
 
 async def test_a_prompt_stays_within_the_models_length_even_where_that_is_tight():
@@ -146,7 +133,7 @@ async def test_a_prompt_stays_within_the_models_length_even_where_that_is_tight(
     result = await run(engine, Limits(max_model_length=521))
 
     assert result.verdict == "Warm"
-    assert engine.lengths == [9, 513]
+    assert shape(result, "long").tokens == max(engine.lengths) == 513
 
 
 async def test_an_engine_that_does_not_count_gets_a_word_for_each_token():
@@ -154,16 +141,19 @@ async def test_an_engine_that_does_not_count_gets_a_word_for_each_token():
     result = await run(engine)
 
     assert result.verdict == "Warm"
-    assert engine.lengths == [9, 513]
+    assert set(engine.lengths) == {10, 64, 65, 529}
+    assert (result.requests, result.prompt_tokens) == (len(engine.asked), 0)
+    assert shape(result, "long").tokens is None
 
 
-async def test_no_two_prompts_share_a_beginning_and_two_runs_differ():
+async def test_no_two_prompts_share_a_beginning_but_the_repeat_and_two_runs_differ():
     engine = Engine()
     await run(engine)
-    first, second = (text(body).split() for _, body in engine.asked)
+    beginnings = [" ".join(text(body).split()[:8]) for _, body in engine.asked]
+    repeats = [body for _, body in engine.asked if text(body) == text(engine.asked[11][1])]
 
-    assert first != second[: len(first)]
-    assert len(WORDS) == len(set(WORDS)) >= 64
+    assert len(repeats) == 4, "the last long prompt and its three repeats"
+    assert len(set(beginnings)) == len(beginnings) - 3
 
 
 async def test_what_is_asked():
@@ -187,13 +177,66 @@ async def test_without_a_model_name_none_is_sent():
     assert "model" not in engine.asked[0][1]
 
 
+async def test_a_shape_is_asked_until_its_latencies_are_at_rest():
+    engine = Engine(seconds=[9.0, 5.0, 2.0])
+    result = await run(engine)
+
+    assert shape(result, "short").requests == 6
+    assert (shape(result, "short").first_s, shape(result, "short").last_s) == (9.0, 1.0)
+    assert shape(result, "long").requests == 3
+
+
+async def test_a_shape_that_does_not_come_to_rest_lets_the_others_pass_and_comes_again():
+    engine = Engine(seconds=[3.0 - 0.2 * n for n in range(8)])
+    result = await run(engine)
+
+    assert result.verdict == "Warm"
+    assert shape(result, "short").requests == 8 + 3
+    assert engine.lengths[8] > 50
+    assert engine.lengths[-1] < 20
+
+
+async def test_what_the_warmup_adds_to_the_engines_counters_is_known():
+    engine = Engine()
+    result = await run(engine)
+
+    assert result.requests == sum(each.requests for each in result.shapes) == len(engine.asked)
+    assert result.prompt_tokens == sum(engine.lengths)
+    assert result.generation_tokens == sum(body["max_tokens"] for _, body in engine.asked)
+
+
+@pytest.mark.parametrize(("kv_tokens", "at_once"), [(None, 2), (300, 2), (10_000, 4)])
+async def test_several_are_asked_at_once_but_no_more_than_the_cache_holds(kv_tokens, at_once):
+    engine = Engine()
+    result = await run(engine, Limits(kv_tokens=kv_tokens))
+
+    assert engine.most_at_once == at_once
+    assert shape(result, "together").requests % at_once == 0
+
+
+async def test_requests_in_flight_are_known_while_they_run():
+    engine, seen = Engine(), []
+    runner = runner_for(engine)
+    ask = engine.ask
+
+    async def spy(*arguments):
+        seen.append(runner.in_flight)
+        return await ask(*arguments)
+
+    engine.ask = spy
+    await runner.run(plan(Limits(kv_tokens=10_000)))
+
+    assert max(seen) == 4
+    assert runner.in_flight == 0
+
+
 @pytest.mark.parametrize("status", [404, 405, 501, 307, 400, 422])
 async def test_where_completions_are_missing_chat_is_asked(status):
     engine = Engine(by_path={COMPLETIONS: Answer(status)})
     result = await run(engine)
 
     assert result.verdict == "Warm"
-    assert [path for path, _ in engine.asked] == [COMPLETIONS, CHAT, CHAT]
+    assert [path for path, _ in engine.asked].count(COMPLETIONS) == 1
 
 
 @pytest.mark.parametrize(
@@ -242,26 +285,39 @@ async def test_what_may_pass_is_asked_again(trouble):
     result = await run(engine)
 
     assert (result.verdict, result.problems) == ("Warm", ())
-    assert len(engine.asked) == 4
+    assert len(engine.asked) == result.requests + 2
 
 
 CUT = Answer(None, error="refused", cut=True)
+FIRST = Answer(200, {"choices": [{"text": ""}], "usage": {"prompt_tokens": 9}})
 
 
 async def test_an_engine_that_was_replaced_in_the_middle_is_asked_all_steps():
-    engine = Engine(replies=[answered(8 + 1), CUT])
+    engine = Engine(replies=[FIRST, FIRST, FIRST, FIRST, CUT])
     result = await run(engine)
 
     assert (result.verdict, result.problems) == ("Warm", ())
-    short, cut, *whole = engine.lengths
-    assert [length > 512 for length in (short, cut, *whole)] == [False, True, False, True]
+    assert len(engine.asked) == result.requests + 5, "what the old engine counted is gone with it"
+    assert shape(result, "short").requests == 3
+
+
+async def test_a_cut_among_several_at_once_starts_the_plan_again():
+    engine = Engine()
+    replies = [engine._answer(COMPLETIONS, {"prompt": "w " * 600, "max_tokens": 8})] * 15
+    steps = [each for each in plan(Limits()) if each.name in {"short", "together"}]
+    engine.replies = [*replies[:3], FIRST, CUT]
+    result = await runner_for(engine).run(steps)
+
+    assert result.verdict == "Warm"
+    assert len(engine.asked) > result.requests
 
 
 async def test_an_engine_that_is_gone_for_good_ends_with_the_budget_and_is_told_once():
     engine = Engine(by_path={COMPLETIONS: CUT})
-    result = await run(engine, Limits(max_batched_tokens=2048, max_model_length=600), seconds=10)
+    result = await run(engine, seconds=10)
 
-    assert result.problems == ("warm-up: 10 s were not enough, step short: refused",)
+    (problem,) = result.problems
+    assert problem.startswith("warm-up: 10 s were not enough, step short: refused; not warm either")
 
 
 @pytest.mark.parametrize("verdict", [Verdict.READY, Verdict.FAILED])
@@ -270,49 +326,61 @@ async def test_the_budget_ends_it_with_the_verdict_that_was_set(verdict):
     result = await run(engine, verdict=verdict, seconds=10)
 
     assert result.verdict == verdict
-    assert result.problems == ("warm-up: 10 s were not enough, step short: HTTP 503: busy",)
+    assert result.problems == (
+        (
+            "warm-up: 10 s were not enough, step short: HTTP 503: busy; not warm either:"
+            " multiple-of-16, ragged, long, repeat, together"
+        ),
+    )
     assert engine.now == 10
 
 
 async def test_an_answer_that_takes_too_long_ends_with_the_budget():
-    engine = Engine(seconds=500)
+    engine = Engine(seconds=[500.0])
     result = await run(engine, seconds=30)
 
     assert result.verdict == "Ready"
-    assert result.problems == ("warm-up: 30 s were not enough, step long: no time was left",)
+    assert "30 s were not enough, step short: no time was left" in result.problems[0]
+
+
+async def test_latencies_that_do_not_come_to_rest_in_time_are_told():
+    engine = Engine(seconds=[20.0, 10.0, 5.0])
+    result = await run(engine, seconds=31)
+
+    assert result.verdict == "Ready"
+    assert "step short: its latencies have not come to rest (20, 10, 1 s)" in result.problems[0]
+    assert shape(result, "short").last_s == 1.0
 
 
 async def test_a_long_prompt_that_the_engine_refuses_is_skipped_with_the_reason():
     result = await run(Engine(longest=400))
 
     assert result.verdict == "Warm"
-    assert result.problems[0].endswith(
-        "skipped: the engine refuses a prompt of 529 words: HTTP 400: at most 400 tokens"
+    assert result.problems == (
+        (
+            "warm-up: step long was skipped: the engine refuses a prompt of 529 words: HTTP 400: at"
+            " most 400 tokens"
+        ),
     )
+    assert shape(result, "long").note.startswith("skipped: the engine refuses")
+    assert shape(result, "repeat").tokens == shape(result, "short").tokens
 
 
 async def test_a_refusal_after_an_uncounted_answer_is_no_other_api():
     engine = Engine(counts=False, longest=400)
     result = await run(engine)
 
-    assert [path for path, _ in engine.asked] == [COMPLETIONS, COMPLETIONS]
+    assert {path for path, _ in engine.asked} == {COMPLETIONS}
     assert "skipped" in result.problems[0]
 
 
-async def test_a_step_that_does_not_fit_is_skipped_with_the_reason():
+async def test_a_step_that_can_not_be_longer_than_the_model_is_a_note_and_no_problem():
     engine = Engine()
     result = await run(engine, Limits(max_model_length=256))
 
-    assert result.verdict == "Warm"
-    assert result.problems[0].startswith("warm-up: step long was skipped: needs more than 512")
-    assert len(engine.asked) == 1
-
-
-async def test_what_a_step_does_not_exercise_is_told():
-    result = await run(Engine(), Limits(max_batched_tokens=8192, max_model_length=4096))
-
-    assert result.verdict == "Warm"
-    assert "batched-token limit of 8192" in result.problems[0]
+    assert (result.verdict, result.problems) == ("Warm", ())
+    assert "don't fit into 256" in shape(result, "long").note
+    assert (shape(result, "long").first_s, shape(result, "long").requests) == (None, 0)
 
 
 async def test_an_engine_that_counts_nonsense_does_not_keep_the_pod():
@@ -323,110 +391,91 @@ async def test_an_engine_that_counts_nonsense_does_not_keep_the_pod():
     assert any("prompts were shorter than 513 tokens" in each for each in result.problems)
 
 
-async def test_progress_is_told():
-    seen = []
+@pytest.mark.parametrize(("cached", "told"), [(None, False), (512, False), (0, True)])
+async def test_a_repeat_that_is_not_found_in_the_prefix_cache_is_noted(cached, told):
+    result = await run(Engine(cached=cached))
+
+    assert bool(shape(result, "repeat").note) is told
+
+
+async def test_features_are_asked_by_the_api_that_has_them():
     engine = Engine()
-    runner = Runner(
-        engine=engine,
-        model=None,
-        budget=Budget(seconds=9, verdict=Verdict.READY),
-        clock=engine.clock,
-        sleep=engine.sleep,
-        dice=random.Random(1),
-        progress=seen.append,
+    features = ("structured-output", "logprobs", "image", "lora")
+    result = await run(engine, wishes=Wishes(features=features, adapters=("sql",)))
+
+    assert (result.verdict, result.problems) == ("Warm", ())
+    asked = [
+        (path, set(body) & {"response_format", "logprobs"} or body["model"])
+        for path, body in engine.asked
+        if path == CHAT or "logprobs" in body or body["model"] == "sql"
+    ]
+    assert asked == [
+        *[(CHAT, {"response_format"})] * 3,
+        *[(COMPLETIONS, {"logprobs"})] * 3,
+        *[(CHAT, "m")] * 3,
+        *[(COMPLETIONS, "sql")] * 3,
+    ]
+
+
+async def test_without_a_chat_template_structured_output_is_asked_as_a_completion():
+    engine = Engine(by_path={CHAT: Answer(400, {"message": "no chat template"})})
+    result = await run(engine, wishes=Wishes(features=("structured-output", "image")))
+
+    assert result.problems == (
+        (
+            "warm-up: step image was skipped: the engine refuses a prompt of 65 words: HTTP 400: no"
+            " chat template"
+        ),
     )
-    await runner.run(plan(Limits()))
-
-    assert seen == [0, 1, 2]
-
-
-@given(
-    st.integers(1, 100_000),
-    st.lists(st.tuples(st.integers(1, 10_000), st.integers(1, 10_000)), max_size=3),
-)
-def test_there_is_always_a_word_to_ask(more_than, counted):
-    assert words_for(Step(name="x", more_than=more_than), counted) >= 1
-
-
-@pytest.mark.parametrize(
-    ("body", "whether"),
-    [
-        ({"choices": [{"text": ""}]}, True),
-        ({"choices": [{"message": {"content": None}}]}, True),
-        ({"choices": [{}]}, False),
-        ({"choices": ["x"]}, False),
-        ({"choices": {}}, False),
-        ({}, False),
-        ([], False),
-        (None, False),
-    ],
-)
-def test_what_is_a_completion(body, whether):
-    assert is_completion(Answer(200, body)) is whether
-    assert not is_completion(Answer(201, body))
-
-
-@pytest.mark.parametrize("usage", [None, [], {}, {"prompt_tokens": True}])
-def test_tokens_that_are_no_number_are_unknown(usage):
-    assert prompt_tokens(Answer(200, {"usage": usage})) is None
-
-
-@pytest.mark.parametrize("tokens", [0, -1, 1 << 40, 1.5, "9", None])
-def test_tokens_that_can_not_be_are_unknown(tokens):
-    assert prompt_tokens(Answer(200, {"usage": {"prompt_tokens": tokens}})) is None
+    assert shape(result, "structured-output").requests == 3
 
 
 @pytest.mark.parametrize(
     ("answer", "words"),
     [
-        (Answer(None), "no answer"),
-        (Answer(None, error="refused"), "refused"),
-        (Answer(200, {}), "HTTP 200 without a completion"),
-        (Answer(500, {"error": "a\x1b[31mb"}), "HTTP 500: a [31mb"),
-        (Answer(500, {"detail": "x"}), "HTTP 500"),
-        (Answer(500, "text"), "HTTP 500"),
+        (Answer(404, {"error": {"message": "no such model"}}), "HTTP 404: no such model"),
+        (Answer(403), "HTTP 403"),
+        (Answer(500), "HTTP 500"),
     ],
+    ids=["unknown", "forbidden", "broken"],
 )
-def test_what_the_engine_said_in_a_line(answer, words):
-    assert said(answer) == words
+async def test_a_feature_that_the_engine_has_not_is_a_problem_and_the_rest_is_warm(answer, words):
+    engine = Engine(by_field={"x": answer})
+    result = await run(engine, wishes=Wishes(features=("lora:x", "logprobs")))
+
+    assert result.verdict == "Warm"
+    assert result.problems == (
+        "warm-up: step lora:x was skipped: the engine refuses a prompt of 65 words: " + words,
+    )
+    assert shape(result, "logprobs").requests == 3
 
 
-MODELS = {
-    "data": [
-        {"id": "adapter", "parent": "base", "max_model_len": 1},
-        {"id": "base", "max_model_len": 4096},
-        {"id": None},
-        "nonsense",
-    ]
-}
+async def test_a_feature_that_was_named_for_nothing_is_a_problem():
+    result = await run(Engine(), wishes=Wishes(features=("lora",)))
+
+    assert result.problems == ("warm-up: step lora was skipped: /v1/models names no LoRA adapter",)
 
 
-@pytest.mark.parametrize(
-    ("models", "expected"),
-    [
-        (MODELS, "base"),
-        ({"data": [{"id": "only", "parent": "x"}]}, "only"),
-        ({"data": []}, None),
-        ({"data": "x"}, None),
-        ([], None),
-        (None, None),
-    ],
-)
-def test_the_first_base_model_is_asked(models, expected):
-    assert first_model(models) == expected
+async def test_hot_prefixes_are_loaded_once_and_last():
+    engine = Engine(by_field={"gone": Answer(404, {"error": "unknown"})})
+    chat = {"messages": [{"role": "system", "content": "You are Ada."}]}
+    prefixes = (
+        HotPrefix("a", {"prompt": "You are Bob."}),
+        HotPrefix("b", chat),
+        HotPrefix("c", {**chat, "model": "gone"}),
+    )
+    result = await run(engine, wishes=Wishes(prefixes=prefixes))
+
+    assert result.problems == (
+        "warm-up: step prefix:c was skipped: the engine refuses: HTTP 404: unknown",
+    )
+    assert [path for path, _ in engine.asked[-3:]] == [COMPLETIONS, CHAT, CHAT]
+    assert [body["max_tokens"] for _, body in engine.asked[-3:]] == [1, 1, 1]
+    assert shape(result, "prefix:a").requests == 1
 
 
-@pytest.mark.parametrize(
-    ("models", "config", "limits", "model", "length"),
-    [
-        (MODELS, None, Limits(max_model_length=9), "base", 9),
-        (MODELS, {"max_position_embeddings": 7}, Limits(), "base", 4096),
-        (MODELS, {"max_position_embeddings": 7}, Limits(), "other", 7),
-        (None, {"text_config": {"max_position_embeddings": 5}}, Limits(), None, 5),
-        (None, {"text_config": []}, Limits(), None, None),
-        (None, {"max_position_embeddings": True}, Limits(), None, None),
-        (None, None, Limits(), None, None),
-    ],
-)
-def test_where_the_models_length_comes_from(models, config, limits, model, length):
-    assert limits_from(models, config, limits, model).max_model_length == length
+async def test_progress_is_told():
+    seen = []
+    await runner_for(Engine(), progress=seen.append).run(plan(Limits()))
+
+    assert seen == [0, 1, 2, 3, 4, 5, 6, 7]

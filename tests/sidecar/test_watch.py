@@ -3,12 +3,12 @@ import asyncio
 import httpx
 import pytest
 
+from cacheaware_sidecar.engine_answers import Answer
 from cacheaware_sidecar.engine_client import Health
 from cacheaware_sidecar.fetch import FetchError, FetchFailure
 from cacheaware_sidecar.lifecycle import Cordoned, Healthy, Lifecycle, Verdict, WarmupEnded
 from cacheaware_sidecar.pod import Pod
 from cacheaware_sidecar.settings import Settings
-from cacheaware_sidecar.warmup import Answer
 from cacheaware_sidecar.watch import Watch
 
 VLLM = b"vllm:num_requests_running 0.0\nvllm:num_requests_waiting 0.0\n"
@@ -27,6 +27,11 @@ class Engine:
         self.now = 0.0
         self.seconds = 0.0
         self.told: object = VLLM
+        self.pages_told: list[bytes] = []
+        """Told first."""
+        self.served = {"data": [{"id": "m"}]}
+        self.held: asyncio.Event | None = None
+        """Until then no prompt is answered."""
         self.says = Health.WELL
         self.looks = []
         self.health_asked = []
@@ -47,6 +52,8 @@ class Engine:
     async def pages(self):
         self.looks.append(self.now)
         self.now += self.seconds
+        if self.pages_told:
+            return [self.pages_told.pop(0)]
         if isinstance(self.told, BaseException):
             raise self.told
         return [self.told]
@@ -56,9 +63,11 @@ class Engine:
         return self.says
 
     async def models(self):
-        return {"data": [{"id": "m"}]}
+        return self.served
 
     async def ask(self, path, body, timeout_s):
+        if self.held:
+            await self.held.wait()
         if isinstance(self.answer, BaseException):
             raise self.answer
         return self.answer
@@ -77,7 +86,7 @@ class Bench:
     async def look(self, times=1):
         for _ in range(times):
             await self.watch.look()
-            for _ in range(9):
+            for _ in range(999):
                 await asyncio.sleep(0)
 
     def serve(self):
@@ -255,8 +264,86 @@ async def test_a_pod_is_warmed_up_once(bench):
     await it.look(5)
 
     assert it.pod.phase == "serving"
-    assert (it.pod.warmup_step, it.pod.warmup_steps) == (2, 2)
+    assert it.pod.warmup.step == it.pod.warmup.steps == 7
     assert it.pod.pod_state(0.0).warmup.verdict == "Warm"
+
+
+async def test_requests_of_the_warmup_are_no_load(bench):
+    it = bench()
+    it.engine.held = asyncio.Event()
+    it.engine.told = VLLM.replace(b"running 0.0", b"running 3.0")
+    await it.look(2)
+    state = it.pod.pod_state(0.0)
+    assert (state.phase, state.running) == ("warming", 2), "one of the three is ours"
+
+    it.engine.held.set()
+    await it.look(2)
+    assert (it.pod.phase, it.pod.pod_state(0.0).running) == ("serving", 3)
+
+
+COUNTED = VLLM + b'vllm:request_success_total{finished_reason="stop"} %d\n'
+
+
+async def test_the_steps_of_a_warmup_of_an_engine_that_is_gone_are_not_told(bench):
+    it = bench()
+    it.pod.apply(Healthy(), 0.0)
+    runner = it.watch._runner_for(1, "m", ())
+    runner.progress(3)
+    assert it.pod.warmup.step == 3
+    it.pod.warmup.engine = 2
+    runner.progress(4)
+    assert it.pod.warmup.step == 3
+
+
+async def test_a_users_numbers_begin_when_the_page_shows_all_of_the_warmup(bench):
+    it = bench()
+    it.engine.rounds = 99
+    it.engine.told = COUNTED % 5
+    it.engine.pages_told = [COUNTED % 5, COUNTED % 6, COUNTED % 7]
+    await it.look()
+    asked = it.pod.warmup.result.requests
+    assert it.engine.slept == [0.2] * 5, "a page that never shows it is not waited for for ever"
+    assert (it.pod.phase, asked > 20) == ("serving", True)
+
+    other = bench()
+    other.engine.rounds = 99
+    other.engine.pages_told = [COUNTED % 5, COUNTED % 6, COUNTED % (5 + asked)]
+    other.engine.told = COUNTED % (5 + asked)
+    await other.look()
+    assert other.engine.slept == [0.2]
+    assert other.pod.observed.sample.requests == 5 + asked
+
+
+async def test_a_page_that_is_gone_at_the_end_of_the_warmup_ends_it_all_the_same(bench):
+    it = bench()
+    it.engine.pages_told = [VLLM]
+    it.engine.told = FetchError(FetchFailure.STATUS, "404")
+    await it.look()
+
+    assert it.pod.phase == "serving"
+
+
+async def test_what_the_plan_is_made_of(bench, tmp_path):
+    (tmp_path / "prefix").write_text("You are Ada.")
+    it = bench(warmup_features=("lora",), hot_prefixes_file=str(tmp_path / "prefix"))
+    it.engine.told = VLLM + (
+        b'vllm:cache_config_info{block_size="16",num_gpu_blocks="13",cache_dtype="auto"} 1\n'
+    )
+    it.engine.served = {"data": [{"id": "m"}, {"id": "sql", "parent": "m"}]}
+    await it.look()
+    shapes = {each.name: each.note for each in it.pod.pod_state(0.0).warmup.shapes}
+
+    assert "skipped: the KV cache holds only 208 tokens" in shapes["together"]
+    assert {"lora:sql", "prefix:prefix"} <= shapes.keys()
+    assert it.pod.warmup.problems == ()
+
+
+async def test_prefixes_that_can_not_be_read_are_a_problem_of_the_warmup(bench, tmp_path):
+    it = bench(hot_prefixes_file=str(tmp_path / "none"))
+    await it.look()
+
+    assert it.pod.phase == "serving"
+    assert it.pod.warmup.problems == ("hot prefixes: none: No such file or directory",)
 
 
 async def test_a_pod_that_warms_up_is_not_cordoned(bench):

@@ -5,14 +5,18 @@ from cacheaware_sidecar.engines.rates import Rates, rates, restarted
 from cacheaware_sidecar.engines.sample import EngineSample, Histogram
 from cacheaware_sidecar.engines.scan import scan
 from cacheaware_sidecar.engines.several import together
+from cacheaware_sidecar.engines.subtract import has_counted, since, without_own
 
 __all__ = [
     "ENGINES",
     "EngineSample",
     "Histogram",
     "Rates",
+    "has_counted",
     "rates",
     "restarted",
     "scan",
+    "since",
     "together",
+    "without_own",
 ]
