@@ -49,6 +49,8 @@ class ReportMemory:
     bad: frozenset[tuple[str, str]] = frozenset()
     reason: str = ""
     advised: int | None = None
+    unavailable: bool = False
+    """No pod could be cordoned, for another reason than a sidecar's refusal."""
     dropped: tuple[str, ...] = ()
     told_at: dict[str, float] = field(default_factory=dict)
     """When a reason was told last."""
@@ -182,8 +184,17 @@ def decided(
     if decision.reason != memory.reason and decision.reason in NOTEWORTHY:
         due.append((NOTEWORTHY[decision.reason], decision.reason, decision.message))
     memory.reason = decision.reason
+    unavailable = Reasons.CORDON_UNAVAILABLE in decision.limited_by and not refused(found)
+    if unavailable and not memory.unavailable:
+        due.append((WARNING, Reasons.CORDON_UNAVAILABLE, decision.message))
+    memory.unavailable = unavailable
     if found.mode == "Advise" and decision.changes and decision.desired != memory.advised:
         told = f"would scale {decision.current} -> {decision.desired}: {decision.message}"
         due.append((NORMAL, Reasons.ADVISED, told))
     memory.advised = decision.desired if found.mode == "Advise" else None
     return due
+
+
+def refused(found: Situation) -> bool:
+    """Whether a sidecar did not take a cordon: that has been told when it was called."""
+    return found.fleet is not None and any(pod.no_cordon for pod in found.fleet.pods)

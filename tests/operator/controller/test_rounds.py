@@ -14,6 +14,7 @@ from cacheaware.act.verify import shrink_of
 from cacheaware.controller.report import Reporter, ReportMemory, transitions
 from cacheaware.controller.server import listen
 from cacheaware.decide.decision import Decision
+from cacheaware.decide.fleet import FleetView, PodLoad, PodView
 from cacheaware.pods import PodRecord
 from cacheaware.telemetry import Metrics
 
@@ -201,6 +202,25 @@ def test_a_decision_that_changes_each_round_is_no_storm_of_events(mode):
     assert [second for second, reason in told if reason == "AtMaximum"] == [0, 60, 120]
     advised = [second for second, reason in told if reason == "Advised"]
     assert advised == ([0, 60, 120] if mode == "Advise" else [])
+
+
+def test_that_no_pod_can_be_cordoned_is_told_once_and_not_again_where_a_sidecar_refused():
+    def told(memory, now, limits, obstacle=None):
+        decision = Decision(
+            desired=1, current=2, reason="ScaledDown", message="why", limited_by=limits
+        )
+        fleet = FleetView(
+            namespace="demo", name="chat", spec_replicas=2,
+            pods=(PodView(name="p", load=PodLoad(), no_cordon=obstacle),),
+        )  # fmt: skip
+        return transitions(Situation(mode="Scale", fleet=fleet, decision=decision), memory, now)
+
+    memory, limits = ReportMemory(), ("drain", "CordonUnavailable")
+    assert told(memory, 0.0, limits) == [("Warning", "CordonUnavailable", "why")]
+    assert told(memory, 5.0, limits) == []
+    assert told(memory, 70.0, ()) == []
+    assert told(memory, 75.0, limits)
+    assert told(ReportMemory(), 0.0, limits, "its sidecar answers 403: no") == []
 
 
 def test_advice_is_told_when_it_changes():
