@@ -95,7 +95,7 @@ class EngineClient:
         if missing and pages:
             raise SomeMissingError(missing, len(urls))
         if missing:
-            raise min(missing, key=is_refusal)  # only if all are closed, nobody is there
+            raise min(missing, key=_life)
         return pages
 
     async def _page(self, url: str) -> bytes:
@@ -196,6 +196,13 @@ def is_refusal(error: BaseException) -> bool:
             return any(map(is_refusal, seen.exceptions))
         seen = seen.__cause__ or seen.__context__
     return False
+
+
+def _life(error: fetch.FetchError) -> int:
+    """How little of a sign of life there is in it; one sign is enough for the whole pod."""
+    if error.kind is fetch.FetchFailure.TIMED_OUT:
+        return 1
+    return 2 if is_refusal(error) else 0
 
 
 def _health(answer: Answer) -> Health:

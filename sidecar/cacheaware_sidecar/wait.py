@@ -176,7 +176,8 @@ class Watch:
         """Takes one more look into account; the rest is None where it can't be read."""
         self.refused = self.refused + 1 if look.missing == REFUSED else 0
         silent = look.missing == SILENT and not self.is_alive(rest)
-        self.silent_since = (self.silent_since or now) if silent else None
+        if self.silent_since is None or not silent:
+            self.silent_since = now if silent else None
         self.unsent = rest.unsent if silent and rest else None
         empty = self.is_empty(look, rest)
         if self.quiet_since is None or not empty:

@@ -80,6 +80,8 @@ class _Shape:
     step: Step
     latencies: list[float] = field(default_factory=list)
     """Of prompts of the right length, in seconds; of several at once the slowest."""
+    first_s: float | None = None
+    """Of the very first prompt, whatever its length: it has met what is cold."""
     requests: int = 0
     tokens: int | None = None
     """Of the last prompt."""
@@ -97,19 +99,20 @@ class _Shape:
     def state(self) -> ShapeState:
         skipped = f"skipped: {self.skipped}" if self.skipped else None
         notes = [each for each in (skipped, self.step.note, self.note) if each]
-        latencies = [round(each, 4) for each in self.latencies]
+        first = None if self.first_s is None else round(self.first_s, 4)
         return ShapeState(
             name=self.step.name,
             requests=self.requests,
             tokens=self.tokens,
-            first_s=latencies[0] if latencies else None,
-            last_s=latencies[-1] if latencies else None,
+            first_s=first,
+            last_s=round(self.latencies[-1], 4) if self.latencies else None,
             note="; ".join(notes) or None,
         )
 
 
 @dataclass(frozen=True, slots=True)
 class _Reply:
+    path: str
     answer: Answer
     seconds: float
 
@@ -136,8 +139,8 @@ class Runner:
         """Forgets all: another engine may be there."""
         self._shapes = {step.name: _Shape(step) for step in steps}
         self._paths = [COMPLETIONS, CHAT]
-        self._counted: list[tuple[int, int]] = []
-        """(words, tokens) of prompts that were answered."""
+        self._counted: dict[str, list[tuple[int, int]]] = {COMPLETIONS: [], CHAT: []}
+        """(words, tokens) of prompts that were answered, by API: a chat template adds its own."""
         self._requests = self._prompt_tokens = self._generation_tokens = 0
 
     @property
@@ -217,7 +220,8 @@ class Runner:
     def _texts(self, step: Step) -> list[str]:
         if step.repeats:
             return [self._shapes[step.repeats].words or self._shapes["short"].words]
-        words = 0 if step.prefix else prompts.words_for(step.length, self._counted)
+        path = (*step.paths, self._paths[0])[0]
+        words = 0 if step.prefix else prompts.words_for(step.length, self._counted[path])
         return [prompts.text(self.dice, words) for _ in range(step.at_once)]
 
     def _judge(self, shape: _Shape, texts: list[str], replies: list[_Reply]) -> None:
@@ -225,8 +229,10 @@ class Runner:
         step = shape.step
         counts = [prompt_tokens(reply.answer) for reply in replies]
         shape.tokens = counts[-1]
+        slowest = max(reply.seconds for reply in replies)
+        shape.first_s = slowest if shape.first_s is None else shape.first_s
         if not step.prefix and not step.repeats and step.feature != IMAGE:
-            self._counted += [
+            self._counted[replies[0].path] += [
                 (len(text.split()), tokens)
                 for text, tokens in zip(texts, counts, strict=True)
                 if tokens is not None
@@ -237,9 +243,10 @@ class Runner:
                     return
                 if not _take_as_it_is(shape):
                     return
-        if step.repeats and cached_tokens(replies[0].answer) == 0:
-            shape.note = "the engine found nothing of it in its prefix cache"
-        shape.latencies.append(max(reply.seconds for reply in replies))
+        if step.repeats:
+            missed = cached_tokens(replies[0].answer) == 0
+            shape.note = "the engine found nothing of it in its prefix cache" if missed else None
+        shape.latencies.append(slowest)
         shape.is_over = bool(step.prefix) or has_converged(shape.latencies)
 
     async def _insist(self, shape: _Shape, text: str) -> _Reply:
@@ -279,7 +286,7 @@ class Runner:
             self.in_flight -= 1
         if is_completion(answer):
             self._count(shape, answer)
-        return _Reply(answer, self.clock() - began)
+        return _Reply(path, answer, self.clock() - began)
 
     def _count(self, shape: _Shape, answer: Answer) -> None:
         shape.requests += 1

@@ -1,7 +1,7 @@
 """What a warm-up asks: its steps as data, each a shape of request that a new engine pays for once.
 
-short · a length that is a multiple of 16 · one that is not · more than 512 tokens · more than the
-engine's batched-token limit (chunked prefill) · the same prompt again (prefix cache) · several at
+short · a length that is a multiple of 16 · one that is not · more than 512 tokens · the same prompt
+again (prefix cache) · more than the engine's batched-token limit (chunked prefill) · several at
 once (batched decode) · each feature that the user names · the user's own hot prefixes.
 
 Nothing goes beyond what a pod in service does: a prompt and its answer fit into the model's length
@@ -116,7 +116,7 @@ class Wishes:
 
 def plan(limits: Limits, wishes: Wishes = Wishes()) -> tuple[Step, ...]:
     """The steps of a warm-up, in the order in which they are asked."""
-    shapes = [_fitting(step, limits) for step in _shapes(limits)]
+    shapes = [_fitting(step, limits) for step in _shapes()]
     done = {step.name for step in shapes if not step.skipped}
     again = next((name for name in ("long", "ragged", "short") if name in done), "short")
     repeat = Step(name="repeat", repeats=again)
@@ -124,16 +124,16 @@ def plan(limits: Limits, wishes: Wishes = Wishes()) -> tuple[Step, ...]:
     prefixes = (
         Step(name=f"prefix:{each.name}", prefix=each, answer_tokens=1) for each in wishes.prefixes
     )
-    steps = (*shapes, repeat, _together(limits), *features, *prefixes)
+    chunked = _fitting(_chunked(limits), limits)
+    steps = (*shapes, repeat, chunked, _together(limits), *features, *prefixes)
     return tuple({step.name: step for step in steps}.values())
 
 
-def _shapes(limits: Limits) -> Iterator[Step]:
+def _shapes() -> Iterator[Step]:
     yield Step(name="short")
     yield Step(name="multiple-of-16", length=Length(more_than=FEW - 1, aligned=True))
     yield Step(name="ragged", length=Length(more_than=FEW, aligned=False))
     yield Step(name="long", length=Length(more_than=LONG))
-    yield _chunked(limits)
 
 
 def _fitting(step: Step, limits: Limits) -> Step:

@@ -6,13 +6,17 @@ from cacheaware_sidecar.drain import (
     Handover,
     Outcome,
     Quiet,
+    Silence,
     arrival_age,
+    holds_nothing,
     is_empty,
     is_hung,
     is_quiet,
     observe,
     outcome,
+    silent,
 )
+from cacheaware_sidecar.engine_sockets import Rest
 from cacheaware_sidecar.engines import EngineSample
 from cacheaware_sidecar.lifecycle import Cordon, Drain, Lifecycle
 from cacheaware_sidecar.phase import Phase
@@ -118,19 +122,21 @@ def test_a_counter_that_moves_between_two_pages_is_a_request_that_was_not_seen()
     assert is_quiet(observe(quiet, pages[-1], 9.0), 9.0)
 
 
-def test_what_lies_unsent_in_the_connections_is_not_empty():
-    quiet = Quiet()
-    for second in range(9):
-        quiet = observe(quiet, IDLE, float(second), unsent=1)
-    assert not is_quiet(quiet, 8.0)
-
-
-@pytest.mark.parametrize("unsent", [0, None], ids=["nothing", "not known"])
-def test_connections_without_a_rest_keep_nothing_waiting(unsent):
-    quiet = Quiet()
+@pytest.mark.parametrize(
+    ("rest", "quiet"),
+    [
+        pytest.param(Rest(unsent=1), False, id="an answer not yet sent"),
+        pytest.param(Rest(unread=1), False, id="a request not yet read"),
+        pytest.param(Rest(abandoned=1), True, id="a request whose client has gone"),
+        pytest.param(Rest(), True, id="nothing"),
+        pytest.param(None, True, id="not known"),
+    ],
+)
+def test_only_connections_that_carry_something_keep_a_pod_from_being_empty(rest, quiet):
+    seen = Quiet()
     for second in range(6):
-        quiet = observe(quiet, IDLE, float(second), unsent=unsent)
-    assert is_quiet(quiet, 5.0)
+        seen = observe(seen, IDLE, float(second), rest)
+    assert is_quiet(seen, 5.0) is quiet
 
 
 class TestArrivals:
@@ -189,12 +195,52 @@ def test_a_cordoned_pod_is_empty_by_the_same_rule_and_floor():
 
 
 @pytest.mark.parametrize(
-    ("silent_since", "hung"),
+    ("usage", "num_blocks", "engines", "nothing"),
     [
-        pytest.param(None, False, id="it answers"),
-        pytest.param(10.1, False, id="not for long"),
-        pytest.param(10.0, True, id="half a minute"),
+        pytest.param(0.0, None, 1, True, id="none"),
+        pytest.param(0.004, None, 1, False, id="some, of a pool of unknown size"),
+        pytest.param(1 / 200, 200, 1, True, id="the null block"),
+        pytest.param(2 / 200, 200, 1, False, id="a block beside it"),
+        pytest.param(2 / 400, 400, 2, True, id="the null block of each engine"),
+        pytest.param(2 / 100_000, 100_000, None, False, id="two blocks of very many"),
+        pytest.param(None, 200, 1, False, id="not known"),
     ],
 )
-def test_an_engine_that_answers_nothing_for_half_a_minute_is_hung(silent_since, hung):
-    assert is_hung(silent_since, 40.0) is hung
+def test_whether_kv_is_pinned_is_told_to_the_block(usage, num_blocks, engines, nothing):
+    sample = replace(IDLE, usage=usage, num_blocks=num_blocks, engines=engines)
+    assert holds_nothing(sample) is nothing
+
+
+class TestHung:
+    UNREAD = Rest(unread=200)
+
+    def silence(self, *rests):
+        found = None
+        for number, rest in enumerate(rests):
+            found = silent(found, rest, 5.0 * (number + 1))
+        return found
+
+    def test_an_engine_that_reads_nothing_for_half_a_minute_is_hung(self):
+        found = self.silence(*[self.UNREAD] * 7)
+        assert is_hung(found, 35.0)
+        assert not is_hung(found, 34.9)
+
+    def test_an_engine_that_reads_our_request_is_late_and_not_hung(self):
+        assert self.silence(*[Rest()] * 9) is None
+        assert self.silence(self.UNREAD, Rest(), self.UNREAD) == Silence(15.0, 0)
+
+    def test_a_request_that_timed_out_and_lies_there_unread_is_a_sign_too(self):
+        assert self.silence(Rest(abandoned=9)) == Silence(5.0, 0)
+
+    def test_as_long_as_bytes_go_out_it_is_not_hung(self):
+        going = [Rest(unsent=90 - n, unread=1) for n in range(9)]
+        assert not is_hung(self.silence(*going), 45.0)
+        staying = [Rest(unsent=90, unread=1)] * 9
+        assert is_hung(self.silence(*staying), 45.0)
+
+    def test_where_connections_can_not_be_seen_silence_alone_counts(self):
+        assert self.silence(None, None) == Silence(5.0, None)
+        assert self.silence(None, self.UNREAD) == Silence(5.0, 0)
+
+    def test_one_that_answers_is_not_hung(self):
+        assert not is_hung(None, 1e9)

@@ -3,8 +3,14 @@ import ssl
 import httpx
 import pytest
 
-from cacheaware_sidecar.engine_client import EngineClient, Health, is_refusal, read_token
-from cacheaware_sidecar.fetch import FetchError
+from cacheaware_sidecar.engine_client import (
+    EngineClient,
+    Health,
+    SomeMissingError,
+    is_refusal,
+    read_token,
+)
+from cacheaware_sidecar.fetch import FetchError, FetchFailure
 from cacheaware_sidecar.settings import Settings, SettingsError
 
 
@@ -74,6 +80,84 @@ async def test_a_name_without_an_address_is_no_refusal():
         await it.pages()
     assert not is_refusal(caught.value)
     await it.close()
+
+
+class Several:
+    """Engines on ports of one host: each answers with a page, a status, or fails."""
+
+    def __init__(self, *answers):
+        self.answers = dict(zip((8000, 8001, 8002), answers, strict=False))
+        self.it = client(self.answer, engine_ports=tuple(self.answers)[1:])
+
+    def answer(self, request):
+        told = self.answers[request.url.port]
+        if isinstance(told, Exception):
+            raise told
+        if isinstance(told, int):
+            return httpx.Response(told)
+        return httpx.Response(200, content=told)
+
+
+def closed():
+    error = httpx.ConnectError("closed")
+    error.__cause__ = ConnectionRefusedError()
+    return error
+
+
+LATE = httpx.ReadTimeout("late")
+
+
+async def test_the_pages_of_all_engines_are_read():
+    assert await Several(b"up 1\n", b"up 2\n").it.pages() == [b"up 1\n", b"up 2\n"]
+
+
+@pytest.mark.parametrize(
+    ("answers", "refused"),
+    [
+        pytest.param([b"up 1\n", closed()], True, id="one is closed"),
+        pytest.param([b"up 1\n", LATE], False, id="one is silent"),
+        pytest.param([closed(), LATE, b"up 1\n"], False, id="one of each"),
+    ],
+)
+async def test_where_some_engines_give_no_page_the_others_are_known_to_live(answers, refused):
+    with pytest.raises(SomeMissingError) as caught:
+        await Several(*answers).it.pages()
+    assert caught.value.refused is refused
+    assert f"{len(answers) - 1} of {len(answers)} engines give no page" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("answers", "kind"),
+    [
+        pytest.param([closed(), closed()], FetchFailure.REFUSED, id="all closed"),
+        pytest.param([closed(), LATE], FetchFailure.TIMED_OUT, id="one is there and silent"),
+        pytest.param([LATE, 500], FetchFailure.STATUS, id="one answers"),
+    ],
+)
+async def test_where_no_engine_gives_a_page_one_that_is_there_speaks_for_all(answers, kind):
+    with pytest.raises(FetchError) as caught:
+        await Several(*answers).it.pages()
+    assert not isinstance(caught.value, SomeMissingError)
+    assert caught.value.kind is kind
+    assert is_refusal(caught.value) is (kind is FetchFailure.REFUSED)
+
+
+async def test_a_fault_of_ours_is_none_of_the_engines():
+    with pytest.raises(ZeroDivisionError):
+        await Several(b"up 1\n", ZeroDivisionError()).it.pages()
+
+
+@pytest.mark.parametrize(
+    ("answers", "expected"),
+    [
+        ([200, 200], Health.WELL),
+        ([200, 503], Health.UNWELL),
+        ([200, closed()], Health.REFUSED),
+        ([LATE, 200], Health.SILENT),
+    ],
+)
+async def test_of_several_engines_the_worst_counts(answers, expected):
+    assert await Several(*answers).it.health(5.0) is expected
 
 
 def test_a_refusal_is_found_in_a_group_of_attempts():

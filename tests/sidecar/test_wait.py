@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from cacheaware_sidecar import wait
+from cacheaware_sidecar import engine_sockets, wait
 from cacheaware_sidecar.engines.detect import DIALECTS
 from cacheaware_sidecar.install import counts_of, hook_settings
 from cacheaware_sidecar.settings import Settings
@@ -426,14 +426,96 @@ def test_without_a_sidecar_a_counter_that_moves_is_not_empty_either(clock, monke
     assert clock.now == 10.0  # the last one ended between the looks at 3 s and 4 s
 
 
-def test_without_a_sidecar_an_engine_that_answers_nothing_is_hung(clock, monkeypatch):
-    def late(base, told, until):
-        clock.now += 5.0
-        raise TimeoutError
+LATE = TimeoutError()
 
-    monkeypatch.setattr(wait, "fetch", late)
-    assert wait.poll_engine({**wait.DEFAULTS}, 0.0, 120.0) == "the engine is hung"
-    assert 30.0 <= clock.now <= 36.0
+
+def rests(monkeypatch, told):
+    """The connections as told, look by look, the last one for ever."""
+    seen = iter(told)
+    last = [None]
+
+    def read_rest(urls):
+        last[0] = next(seen, last[0])
+        return last[0]
+
+    monkeypatch.setattr(wait, "read_rest", read_rest)
+
+
+UNREAD = wait.Rest(unread=1)
+
+
+@pytest.mark.parametrize(
+    ("pages", "told", "outcome"),
+    [
+        pytest.param([LATE], [None], "the engine is hung", id="silent"),
+        pytest.param([LATE], [UNREAD], "the engine is hung", id="it reads nothing"),
+        pytest.param([LATE], [wait.Rest(abandoned=1)], "the engine is hung", id="nor before"),
+        pytest.param([LATE], [wait.Rest()], "deadline", id="it reads and answers late"),
+        pytest.param([LATE], [UNREAD] * 20 + [wait.Rest(), UNREAD], "deadline", id="it read once"),
+        pytest.param([LATE] * 20 + [BUSY] + [LATE], [UNREAD], "deadline", id="it answered once"),
+        pytest.param(
+            [LATE],
+            [wait.Rest(99 - n, 1) for n in range(60)],
+            "deadline",
+            id="bytes go out to clients",
+        ),
+        pytest.param([LATE], [wait.Rest(99, 1)], "the engine is hung", id="bytes stay"),
+        pytest.param([BUSY], [UNREAD], "deadline", id="a page that stands still"),
+    ],
+)
+def test_without_a_sidecar_an_engine_without_a_sign_of_life_is_hung(
+    clock, monkeypatch, pages, told, outcome
+):
+    rests(monkeypatch, told)
+    assert poll(monkeypatch, pages, deadline=45.0) == outcome
+    assert clock.now == (30.0 if outcome == "the engine is hung" else 45.0)
+
+
+@pytest.mark.parametrize(
+    ("kinds", "missing"),
+    [
+        pytest.param([IDLE, IDLE], None, id="all there"),
+        pytest.param([REFUSED, REFUSED], wait.REFUSED, id="nobody is there"),
+        pytest.param([LATE, LATE], wait.SILENT, id="none answers"),
+        pytest.param([REFUSED, LATE], wait.SILENT, id="one gone, one silent"),
+        pytest.param([IDLE, REFUSED], wait.BROKEN, id="one gone, one goes on"),
+        pytest.param([IDLE, LATE], wait.BROKEN, id="one silent, one goes on"),
+        pytest.param([wait.MissingPageError(), LATE], wait.BROKEN, id="one answers anything"),
+        pytest.param([IDLE, "up 1\n"], wait.BROKEN, id="a page that says nothing"),
+    ],
+)
+def test_of_several_engines_all_must_be_gone_or_silent(monkeypatch, kinds, missing):
+    told = dict(zip(["http://a:1", "http://b:2"], kinds, strict=True))
+
+    def fetch(base, settings, until):
+        if isinstance(told[base], BaseException):
+            raise told[base]
+        return told[base]
+
+    monkeypatch.setattr(wait, "fetch", fetch)
+    assert wait.look_at({**wait.DEFAULTS, "urls": list(told)}, 9.0).missing == missing
+
+
+ROWS = [
+    ("01", 5, 3),
+    ("0A", 9, 2),
+    ("06", 7, 7),
+    ("08", 1, 4),
+]
+
+
+def test_the_script_and_the_sidecar_read_the_kernels_tables_alike(monkeypatch, tmp_path):
+    rows = (f"0: 0:1F40 0:9C40 {state} {out:08X}:{unread:08X} x" for state, out, unread in ROWS)
+    table = tmp_path / "tcp"
+    table.write_text("\n".join(["head", *rows, "0: 0:1F41 0:1 01 00000009:00000009 x", "", "odd"]))
+    monkeypatch.setattr(wait, "TABLES", (table, tmp_path / "no tcp6"))
+
+    found = wait.read_rest(["http://127.0.0.1:8000"])
+    assert (found.unsent, found.unread, found.abandoned) == (6, 5, 4)
+    assert engine_sockets.rest_of([table.read_text()], {8000}) == engine_sockets.Rest(6, 5, 4)
+
+    table.write_bytes(b"\xff")
+    assert wait.read_rest(["http://127.0.0.1:8000"]) is None
 
 
 def test_without_a_sidecar_what_lies_unsent_is_not_empty_either(clock, monkeypatch, tmp_path):
@@ -441,8 +523,7 @@ def test_without_a_sidecar_what_lies_unsent_is_not_empty_either(clock, monkeypat
     row = "0: 0100007F:1F40 0100007F:9C40 01 000000FF:00000000 00:0 0 0"
     table.write_text(f"head\n{row}\n")
     monkeypatch.setattr(wait, "TABLES", (table, tmp_path / "none"))
-    assert wait.unsent(["http://127.0.0.1:8000"]) == 255
-    assert wait.unsent(["http://127.0.0.1:8001"]) == 0
+    assert moving(monkeypatch, [IDLE], urls=["http://127.0.0.1:8001"]) == "empty"
     assert moving(monkeypatch, [IDLE]) == "deadline"
 
 

@@ -15,7 +15,7 @@ from cacheaware_sidecar.warmup_plan import (
     plan,
 )
 
-MATRIX = ["short", "multiple-of-16", "ragged", "long", "chunked", "repeat", "together"]
+MATRIX = ["short", "multiple-of-16", "ragged", "long", "repeat", "chunked", "together"]
 
 
 def step(name, limits=None, **wishes):

@@ -1,6 +1,6 @@
 """A pod seen without a sidecar: its engines' own metrics pages, read by the same code."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from cacheaware.decide.fleet import PodLoad, Unknown
@@ -8,7 +8,7 @@ from cacheaware.observe.load import pod_load
 from cacheaware.observe.look import DIRECT, Look
 from cacheaware.observe.memory import Mark
 from cacheaware.observe.poll import Answer
-from cacheaware_sidecar.engines import EngineSample, Rates, rates, scan
+from cacheaware_sidecar.engines import EngineSample, Rates, rates, restarted, scan, together
 from cacheaware_sidecar.state import kv_state
 
 PATH = "/metrics"
@@ -38,18 +38,23 @@ def look(
         if (unusable := why_unusable(sample)) is not None:
             detail = "; ".join(sample.problems) or "no load in the page"
             return Look(at=at, way=DIRECT, unknown=unusable, detail=detail)
-    speeds = speeds_of(before(at), samples, at)
-    loads = [load_of(sample, speed) for sample, speed in zip(samples, speeds, strict=True)]
-    ttft = samples[0].ttft if len(samples) == 1 else None
-    return Look(at=at, way=DIRECT, load=combined(loads), samples=samples, ttft=ttft)
+    pod = together(samples)
+    load = load_of(pod, speed_of(before(at), samples, at))
+    return Look(at=at, way=DIRECT, load=load, samples=samples, ttft=pod.ttft)
 
 
-def speeds_of(mark: Mark | None, samples: Sequence[EngineSample], at: float) -> list[Rates]:
-    """Rates since the mark; unknown where there is none to measure against."""
+def speed_of(mark: Mark | None, samples: Sequence[EngineSample], at: float) -> Rates:
+    """Rates since the mark; unknown where there is none to measure against.
+
+    Of several engines none may have begun anew meanwhile: all that the others ever counted would
+    look as if it had come since.
+    """
     if mark is None or len(mark.samples) != len(samples) or at <= mark.at:
-        return [Rates() for _ in samples]
+        return Rates()
     pairs = zip(mark.samples, samples, strict=True)
-    return [rates(old, new, at - mark.at) for old, new in pairs]
+    if len(samples) > 1 and any(restarted(old, new) for old, new in pairs):
+        return Rates()
+    return rates(together(mark.samples), together(samples), at - mark.at)
 
 
 def why_unusable(sample: EngineSample) -> Unknown | None:
@@ -70,38 +75,3 @@ def load_of(sample: EngineSample, speed: Rates) -> PodLoad:
 def first_known(*values: float | None) -> float | None:
     """The first value that is known."""
     return next((value for value in values if value is not None), None)
-
-
-def combined(loads: Sequence[PodLoad]) -> PodLoad:
-    """The engines of one pod together: sums, and usage weighted by capacity."""
-    if len(loads) == 1:
-        return loads[0]
-    capacities = [load.capacity_tokens for load in loads]
-    weights = capacities if all(capacities) else [1.0] * len(loads)
-    fullest = [load.usage_max if load.usage_max is not None else load.usage for load in loads]
-    return PodLoad(
-        running=summed(load.running for load in loads),
-        waiting=summed(load.waiting for load in loads),
-        usage=weighted([load.usage for load in loads], weights),
-        usage_max=None if None in fullest else max(one for one in fullest if one is not None),
-        used_tokens=summed(load.used_tokens for load in loads),
-        capacity_tokens=summed(capacities),
-        prompt_tokens_per_s=summed(load.prompt_tokens_per_s for load in loads),
-        generation_tokens_per_s=summed(load.generation_tokens_per_s for load in loads),
-        tokens_per_request=weighted([load.tokens_per_request for load in loads], weights),
-        prefix_hit_ratio=weighted([load.prefix_hit_ratio for load in loads], weights),
-    )
-
-
-def summed(values: Iterable[float | None]) -> float | None:
-    """The sum; unknown where any part is."""
-    found = list(values)
-    return None if None in found else sum(value for value in found if value is not None)
-
-
-def weighted(values: Sequence[float | None], weights: Sequence[float | None]) -> float | None:
-    """The weighted mean; unknown where any part is."""
-    if None in values or None in weights:
-        return None
-    pairs = [(value or 0.0, weight or 0.0) for value, weight in zip(values, weights, strict=True)]
-    return sum(value * weight for value, weight in pairs) / sum(weight for _, weight in pairs)

@@ -26,7 +26,7 @@ HISTOGRAMS = ("ttft", "tpot", "e2e", "queue")
 
 
 def together(samples: Sequence[EngineSample]) -> EngineSample:
-    """One sample of all engines: sums, usage weighted by capacity, the fullest kept beside it.
+    """One sample of all engines: sums, ratios weighted by capacity, the fullest kept beside them.
 
     What one engine doesn't tell is unknown of all. The engine that started last gives the start:
     one that was replaced makes it another.
@@ -43,9 +43,9 @@ def together(samples: Sequence[EngineSample]) -> EngineSample:
         models=tuple(sorted({model for sample in samples for model in sample.models})),
         adapters=tuple(sorted({name for sample in samples for name in sample.adapters})),
         waiting_by_reason=reasons(samples),
-        usage=weighted(samples),
+        usage=weighted(samples, [sample.usage for sample in samples]),
         usage_max=None if None in fullest else max(one for one in fullest if one is not None),
-        prefix_hit_ratio=None,
+        prefix_hit_ratio=weighted(samples, [sample.prefix_hit_ratio for sample in samples]),
         started_at=None if None in starts else max(one for one in starts if one is not None),
         problems=tuple(dict.fromkeys(line for sample in samples for line in sample.problems)),
     )
@@ -56,15 +56,14 @@ def total(values: Sequence[float | None]) -> float | None:
     return None if None in values else sum(value for value in values if value is not None)
 
 
-def weighted(samples: Sequence[EngineSample]) -> float | None:
-    """Usage weighted by capacity; the mean where a capacity is not known."""
-    usages = [sample.usage for sample in samples]
-    if None in usages:
+def weighted(samples: Sequence[EngineSample], ratios: Sequence[float | None]) -> float | None:
+    """Their ratios weighted by capacity; the mean where a capacity is not known."""
+    if None in ratios:
         return None
     sizes = [sample.capacity_tokens or 0.0 for sample in samples]
     weights = sizes if all(sizes) else [1.0] * len(samples)
-    shares = zip(usages, weights, strict=True)
-    return sum((usage or 0.0) * weight for usage, weight in shares) / sum(weights)
+    shares = zip(ratios, weights, strict=True)
+    return sum((ratio or 0.0) * weight for ratio, weight in shares) / sum(weights)
 
 
 def reasons(samples: Sequence[EngineSample]) -> tuple[tuple[str, float], ...]:

@@ -5,9 +5,8 @@ import json
 import pytest
 from tests.operator.fake_pods import FakePod
 
-from cacheaware.decide.fleet import PodLoad, Unknown
+from cacheaware.decide.fleet import Unknown
 from cacheaware.observe import direct, sidecar
-from cacheaware.observe.direct import combined
 from cacheaware.observe.memory import Mark
 from cacheaware.observe.poll import Answer
 from cacheaware_sidecar.phase import Phase
@@ -109,15 +108,38 @@ def test_only_the_names_of_the_engine_that_the_user_told_are_read():
     assert direct.look([page(1)], no_mark, "sglang").load is None
 
 
+ENGINE = """\
+process_start_time_seconds {started}
+vllm:num_requests_running{{engine="0"}} {running}
+vllm:num_requests_waiting{{engine="0"}} 1
+vllm:kv_cache_usage_perc{{engine="0"}} {usage}
+vllm:cache_config_info{{block_size="16",engine="0",num_gpu_blocks="{blocks}"}} 1
+vllm:prompt_tokens_total{{engine="0"}} {prompt}
+"""
+
+
+def engine(started=1.0, running=1, usage=1.0, blocks=100, prompt=0.0):
+    told = ENGINE.format(
+        started=started, running=running, usage=usage, blocks=blocks, prompt=prompt
+    )
+    return told.encode()
+
+
 def test_engines_of_one_pod_are_summed_and_usage_is_weighted():
-    small = PodLoad(running=1, waiting=2, usage=1.0, usage_max=1.0, capacity_tokens=100)
-    large = PodLoad(running=3, waiting=0, usage=0.0, usage_max=0.2, capacity_tokens=300)
-    found = combined([small, large])
-    assert (found.running, found.waiting, found.capacity_tokens) == (4, 2, 400)
-    assert (found.usage, found.usage_max) == (0.25, 1.0)
-    assert found.used_tokens is None
+    pages = [engine(), engine(running=3, usage=0.0, blocks=300)]
+    found = direct.look([Answer(0.0, content=page) for page in pages], no_mark).load
+    assert (found.running, found.waiting) == (4, 2)
+    assert (found.usage, found.usage_max) == (pytest.approx(0.25, rel=0.02), 1.0)
+    assert found.tokens_per_request is None
 
 
-def test_engines_without_a_capacity_weigh_the_same():
-    assert combined([PodLoad(usage=1.0), PodLoad(usage=0.5)]).usage == 0.75
-    assert combined([PodLoad(usage=1.0), PodLoad()]).usage is None
+def test_what_was_counted_before_one_of_several_engines_began_anew_is_no_rate():
+    def at(now, *pages, mark=None):
+        return direct.look([Answer(now, content=page) for page in pages], lambda _: mark)
+
+    first = at(0.0, engine(prompt=9e6), engine(prompt=100.0))
+    mark = Mark(0.0, first.samples, None)
+    later = at(10.0, engine(prompt=9e6 + 500), engine(prompt=600.0), mark=mark)
+    assert later.load.prompt_tokens_per_s == pytest.approx(100)
+    anew = at(10.0, engine(prompt=9e6 + 500), engine(started=5.0, prompt=6.0), mark=mark)
+    assert anew.load.prompt_tokens_per_s is None

@@ -1,5 +1,6 @@
 from dataclasses import replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -55,6 +56,12 @@ def test_what_one_engine_does_not_tell_is_unknown_of_all():
     both = together([ONE, replace(ONE, running=None, usage=None, usage_max=None, e2e=None)])
     assert both.running is both.usage is both.usage_max is both.e2e is None
     assert together([ONE, replace(ONE, started_at=None)]).started_at is None
+
+
+def test_hit_ratios_are_weighted_by_capacity_too():
+    both = [replace(ONE, prefix_hit_ratio=0.8), replace(OTHER, prefix_hit_ratio=0.4)]
+    assert together(both).prefix_hit_ratio == pytest.approx(0.5)
+    assert together([both[0], OTHER]).prefix_hit_ratio is None
 
 
 def test_without_a_capacity_usage_is_the_mean():
