@@ -19,6 +19,7 @@ from cacheaware.inject.options import (
     checked_mounts,
 )
 from cacheaware.workload.engine import kind_of, takes_gpu
+from cacheaware.workload.shape import misfit
 from cacheaware.workload.template import Workload
 
 STDIN = "-"
@@ -216,7 +217,9 @@ def chosen(workloads: list[Workload], job: Job) -> Callable[[Workload], bool]:
 
 
 def serves(workload: Workload, options: Options) -> bool:
-    """Whether a workload among several is an engine's."""
+    """Whether a workload among several is an engine's; a malformed one will be told as such."""
+    if misfit(workload.body):
+        return True
     if options.container is not None:
         return any(one.get("name") == options.container for one in workload.containers)
     return any(kind_of(one) or takes_gpu(one) for one in workload.containers)

@@ -46,8 +46,8 @@ def injected(body: Any, options: Options) -> Outcome:
         LeftAloneError: it can't be done here, and why.
         RecordError: the annotation is not what inject wrote.
     """
-    earlier = record_of(body)
     there = sidecars(checked(body))
+    earlier = record_of(body)
     if earlier is None and there:
         raise LeftAloneError(
             f"it carries a sidecar that inject did not put there ({there[0].get('name')}): run"

@@ -8,6 +8,7 @@ from cacheaware.inject.pod import LeftAloneError
 from cacheaware.inject.record import RecordError
 from cacheaware.inject.yaml_edits import EditError, rewritten
 from cacheaware.inject.yaml_nodes import documents_in
+from cacheaware.workload.shape import misfit
 from cacheaware.workload.template import Workload, workload_of
 
 Change = Callable[[Any], tuple[Any, tuple[str, ...]]]
@@ -54,6 +55,7 @@ def change_one(
     if workload is None or not meant(workload):
         return
     try:
+        check_shape(body)
         new, notes = change(body)
         data[at] = new if place is None else with_item(data[at], place, new)
         result.text = rewritten(result.text, documents, data)
@@ -64,10 +66,21 @@ def change_one(
     result.notes += [f"{workload}: {note}" for note in notes]
 
 
+def check_shape(body: Any) -> None:
+    """Whether every part that is looked into is what it has to be.
+
+    Raises:
+        LeftAloneError: one is not.
+    """
+    if wrong := misfit(body):
+        raise LeftAloneError(wrong)
+
+
 def places(document: Any) -> Iterator[int | None]:
     """Where objects are: the document itself, or each item of a list."""
     if isinstance(document, Mapping) and str(document.get("kind", "")).endswith("List"):
-        yield from range(len(document.get("items") or ()))
+        items = document.get("items")
+        yield from range(len(items) if isinstance(items, list) else 0)
     else:
         yield None
 

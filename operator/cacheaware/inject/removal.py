@@ -87,8 +87,8 @@ class Removal:
                 self.record.restore(place, annotations, name)
             elif name in annotations:
                 annotations[name] = left
-        self.record.prune(meta, "annotations")
-        self.record.prune(self.workload.template, "metadata")
+            self.record.prune(meta, "annotations")
+            self.record.prune(self.workload.template, "metadata")
 
     @property
     def port(self) -> int:

@@ -214,6 +214,27 @@ def test_an_anchor_that_ties_values_leaves_the_workload_alone(run, chat):
     assert "deployment/chat: left alone: the anchor &m stands for a value" in err
 
 
+def test_a_malformed_workload_is_left_alone_and_the_good_one_answered(run, chat):
+    bad = OTHER.replace("          image: docker.io/library/redis:8", "          args: --port=1")
+    chat.write_text(f"{bad}---\n{CHAT}")
+    code, out, err = run("-f", chat)
+
+    assert code == 2
+    assert out.startswith(bad)
+    assert sidecar(objects(out)[1])
+    assert err == (
+        "cacheaware: deployment/redis: left alone: spec.template.spec.containers[0].args is"
+        " '--port=1': allowed is a list\n"
+    )
+
+
+@pytest.mark.parametrize("items", ["", "x", "[]", "[x, {kind: Service}]"])
+def test_a_list_without_workloads_is_bad(run, chat, items):
+    chat.write_text(f"apiVersion: v1\nkind: List\nitems: {items}\n")
+
+    assert run("-f", chat)[0] == 2
+
+
 def test_the_policy_is_printed_alone(run, chat):
     code, out, _ = run(
         "-f", chat, "--network-policy", "--operator-account", "system:serviceaccount:a:b"

@@ -125,3 +125,21 @@ def test_the_policy_of_a_group_selects_by_its_name():
     assert policy["metadata"]["namespace"] == "models"
     (label,) = policy["spec"]["podSelector"]["matchLabels"].items()
     assert label == ("leaderworkerset.sigs.k8s.io/name", "group")
+
+
+def test_a_probe_or_a_hook_that_somebody_changed_since_stays():
+    made = Result(deployment(), gate_engine=True, hook="http")
+    own = {"httpGet": {"path": "/mine", "port": 1}}
+    made.engine["readinessProbe"], made.engine["lifecycle"]["preStop"] = own, own
+    made.engine["args"].remove("--shutdown-timeout=130")
+    left = removed(made.body)["spec"]["template"]["spec"]["containers"][0]
+
+    assert left["readinessProbe"] == left["lifecycle"]["preStop"] == own
+    assert left["args"] == ["--model", "m"]
+
+
+def test_a_mesh_annotation_that_somebody_removed_stays_away():
+    made = Result(deployment(), mesh=True)
+    made.workload.template["metadata"]["annotations"].clear()
+
+    assert removed(made.body) == deployment()

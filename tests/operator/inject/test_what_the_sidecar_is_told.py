@@ -164,3 +164,11 @@ def test_a_volume_can_be_given_to_the_sidecar():
 
     assert made.mounts["models"] == {"name": "models", "mountPath": "/etc/model", "readOnly": True}
     assert "the pod has none" in refusal(deployment(), mounts={"models": "/m"})
+
+
+def test_a_role_that_is_told_wins_over_the_flags():
+    body = deployment(engine(args=["--disaggregation-mode=decode"]))
+    made = Result(body, env={"CACHEAWARE_ROLE": "Prefill"})
+
+    assert made.env["ROLE"] == "Prefill"
+    assert made.env["GRACE_SECONDS"] == "495"
