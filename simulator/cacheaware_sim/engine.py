@@ -11,7 +11,7 @@ from collections import deque
 
 from cacheaware_sim.decode_batch import DecodeBatch
 from cacheaware_sim.engine_config import EngineConfig
-from cacheaware_sim.first_shapes import FirstShapes
+from cacheaware_sim.first_shapes import Chunk, FirstShapes
 from cacheaware_sim.kv_pool import KvPool
 from cacheaware_sim.request import Phase, Request
 from cacheaware_sim.stats import EngineSnapshot, Stats
@@ -61,7 +61,7 @@ class Engine:
         self.running: dict[int, Request] = {}
         self._cut: Request | None = None
         self._prefilled: list[Request] = []
-        self._chunks: list[tuple[int, int, int]] = []
+        self._chunks: list[Chunk] = []
         self._shapes = FirstShapes(config.stalls_s)
         self._serial = 0
         self._executing = False
@@ -373,7 +373,8 @@ class Engine:
         else:
             self._cut = request
         if self._shapes.unmet:
-            self._chunks.append((start, request.found_tokens, request.prompt_tokens))
+            chunk_of = start, request.found_tokens, request.prompt_tokens
+            self._chunks.append(Chunk(*chunk_of, request.features))
         return self.config.cost.chunk_s(start, chunk)
 
     # Blocks and their names

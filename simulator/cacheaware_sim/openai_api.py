@@ -7,7 +7,9 @@ from typing import Any
 
 from cacheaware_sim import tokens
 from cacheaware_sim.api_errors import bad_request, unknown_model
+from cacheaware_sim.first_shapes import Shape
 
+STRUCTURED = ("json_object", "json_schema")
 COMPLETION_MAX_TOKENS = 16
 """OpenAI's own default for completions."""
 
@@ -35,6 +37,8 @@ class Ask:
     """Whether each answer ends by itself, before its limit."""
     stream: bool
     include_usage: bool
+    features: tuple[Shape, ...] = ()
+    """What the answers are asked to be besides."""
 
 
 def parse(body: Any, served: Served, *, chat: bool) -> Ask:
@@ -61,7 +65,22 @@ def parse(body: Any, served: Served, *, chat: bool) -> Ask:
         stops=tuple(stops for _, stops in lengths),
         stream=bool(body.get("stream")),
         include_usage=_include_usage(body),
+        features=_features(body),
     )
+
+
+def _features(body: Mapping[str, Any]) -> tuple[Shape, ...]:
+    """Fields that cost an engine something at their first use; the answer stays as it is."""
+    wanted = body.get("response_format")
+    kind = wanted.get("type") if isinstance(wanted, dict) else None if wanted is None else wanted
+    if kind not in (None, "text", *STRUCTURED):
+        allowed = ", ".join(("text", *STRUCTURED))
+        raise bad_request(f"response_format.type must be one of {allowed}", "response_format")
+    found = [Shape.STRUCTURED_OUTPUT] if kind in STRUCTURED else []
+    logprobs = body.get("logprobs")
+    if logprobs is not None and logprobs is not False:  # 0 is a wish: that of the chosen token
+        found.append(Shape.LOGPROBS)
+    return tuple(found)
 
 
 def _include_usage(body: Mapping[str, Any]) -> bool:

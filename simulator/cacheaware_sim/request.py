@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from enum import IntEnum
 
+from cacheaware_sim.first_shapes import Shape
+
 
 class Phase(IntEnum):
     """Where a request is inside the engine."""
@@ -29,6 +31,7 @@ class Request:
         "cached_tokens",
         "computed",
         "ends_at_step",
+        "features",
         "finished_at",
         "first_token_at",
         "found_tokens",
@@ -58,6 +61,7 @@ class Request:
         block_names: Sequence[int] | None = None,
         max_tokens: int | None = None,
         stops: bool = False,
+        features: tuple[Shape, ...] = (),
     ) -> None:
         self.id = id
         self.prompt_tokens = prompt_tokens
@@ -66,6 +70,8 @@ class Request:
         self.max_tokens = output_tokens if max_tokens is None else max_tokens
         self.stops = stops
         """Whether it ends by itself (`stop`) or at its limit (`length`)."""
+        self.features = features
+        """What it uses besides: structured output, log probabilities."""
         self.phase = Phase.NEW
         self.outcome: str | None = None
         """stop, length, abort or error, once it has finished."""

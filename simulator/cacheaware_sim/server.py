@@ -132,6 +132,7 @@ class Server:
                 (*prompt, *tokens.answer(tokens.seed_of(prompt), 0, output)), size
             ),
             stops=ask.stops[index],
+            features=ask.features,
         )
         try:
             return self._engine.submit(request, streams=ask.stream)

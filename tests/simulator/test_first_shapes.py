@@ -15,6 +15,8 @@ def stalls(results):
     ("shape", "requests"),
     [
         pytest.param(Shape.PREFILL, [(10, 2)], id="the first prompt"),
+        pytest.param(Shape.ALIGNED_PROMPT, [(64, 2)], id="a multiple of 16"),
+        pytest.param(Shape.RAGGED_PROMPT, [(65, 2)], id="no multiple of 16"),
         pytest.param(Shape.LONG_PROMPT, [(513, 2)], id="a prompt of more than 512 tokens"),
         pytest.param(Shape.CHUNKED_PREFILL, [(300, 2)], id="a prompt of more than the budget"),
         pytest.param(Shape.BATCHED_DECODE, [(10, 4), (10, 4)], id="two decodes at once"),
@@ -27,6 +29,24 @@ def test_the_first_of_a_shape_stalls_and_the_second_does_not(config, run, shape,
     _, second = run(engine, [Request(n, *one) for n, one in enumerate(requests)], now)
 
     assert (stalls(first), stalls(second)) == ([2.0], [])
+
+
+@pytest.mark.parametrize("shape", [Shape.STRUCTURED_OUTPUT, Shape.LOGPROBS])
+def test_the_first_request_that_uses_a_feature_stalls_and_plain_ones_do_not(config, run, shape):
+    engine = Engine(config(stalls_s={shape: 2.0}))
+    seen = [
+        stalls(run(engine, [Request(n, 100, 2, features=features)], n)[1])
+        for n, features in enumerate([(), (shape,), (shape,)])
+    ]
+
+    assert seen == [[], [2.0], []]
+
+
+@pytest.mark.parametrize(("shape", "other"), [("aligned-prompt", 65), ("ragged-prompt", 64)])
+def test_lengths_of_one_kind_do_not_warm_an_engine_for_the_other(config, run, shape, other):
+    engine = Engine(config(stalls_s={Shape(shape): 2.0}))
+
+    assert stalls(run(engine, [Request(1, other, 2)])[1]) == []
 
 
 def test_the_first_prefix_hit_stalls(config, run):

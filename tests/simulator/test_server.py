@@ -415,3 +415,31 @@ async def test_faults_are_out_of_reach_unless_they_are_wanted(make):
     client, _ = await make()
 
     assert (await client.post("/faults", json={"metrics": "500"})).status == 404
+
+
+async def test_what_a_request_uses_stalls_once_and_is_otherwise_ignored(make):
+    client, _ = await make(stalls_s={"structured-output": 0.3, "logprobs": 0.3})
+    schema = {"type": "json_schema", "json_schema": {"name": "x", "schema": {}}}
+    seen = []
+    for extra in (
+        {"response_format": {"type": "text"}, "logprobs": False},
+        {"response_format": schema},
+        {"response_format": {"type": "json_object"}},
+        {"logprobs": 0},
+        {"logprobs": True},
+    ):
+        began = time.monotonic()
+        status, _ = await post(client, "/v1/completions", prompt="a", max_tokens=1, **extra)
+        seen.append((status, time.monotonic() - began > 0.3))
+
+    assert seen == [(200, False), (200, True), (200, False), (200, True), (200, False)]
+
+
+@pytest.mark.parametrize("wanted", [{"type": "yaml"}, "json", {}])
+async def test_a_form_of_answer_that_is_not_known_is_refused_or_ignored(make, wanted):
+    client, _ = await make()
+    body = {"prompt": "a", "response_format": wanted}
+    status, answer = await post(client, "/v1/completions", **body)
+
+    assert status == (200 if wanted == {} else 400)
+    assert wanted == {} or "json_schema" in answer["error"]["message"]
