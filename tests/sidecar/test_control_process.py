@@ -91,7 +91,7 @@ async def test_the_operators_own_calls_are_understood(controlled):
     record = PodRecord(**known, ip="127.0.0.1", sidecar_port=it.port)
     tokens = Minted()
     operator = Control(tokens)
-    taken = Outcome(accepted=True)
+    taken = Outcome(status=200)
 
     assert [await operator.cordon(record, OP) for _ in range(2)] == [taken] * 2
     assert it.phase == "cordoned"

@@ -30,7 +30,9 @@ QUICK_HOOK = """\
 import sys
 sys.path.insert(0, sys.argv[1])
 import wait
-wait.QUIET_S, wait.POLL_S, wait.ANSWER_S = 1.0, 0.2, 1.0
+wait.POLL_S, wait.ANSWER_S = 0.2, 1.0
+told = wait.load_settings
+wait.load_settings = lambda folder: {**told(folder), "quiet_s": 1.0}
 sys.exit(wait.main(wait.Path(sys.argv[1])))
 """
 DRAIN_COMMAND = """\
