@@ -95,11 +95,13 @@ def plan_of(fleet: Fleet, memory: Memory, now: float) -> Plan:
     back += [coming_back(pod, why_late(pod.view, cordoned_for(pod, memory, now))) for pod in late]
     bars = tuple(Bar(pod.view.uid, now + BARRED_S, reason_late(pod.view)) for pod in late)
     kept = [pod for pod in cordoned if pod not in late]
-    for pod, why in wanted_back(fleet, kept):
+    returning = wanted_back(fleet, kept)
+    for pod, why in returning:
         back.append(coming_back(pod, why))
         kept.remove(pod)
     begun = Plan(
-        desired=max(fleet.spec, fleet.goal),
+        # What those that return can't carry is ordered in the next round, which sees it.
+        desired=fleet.spec if returning else max(fleet.spec, fleet.goal),
         uncordons=tuple(back),
         bars=bars,
         sticky=any(sticky(pod.view) for pod in (*kept, *late)),

@@ -140,13 +140,14 @@ class TestCallingOff:
         assert made.log[2:] == ["uncordoned c"]
         assert "uncordoned c: load has returned" in back.message
 
-    def test_what_the_cordoned_pods_cant_carry_is_ordered_in_the_same_round(self):
+    def test_what_the_cordoned_pods_cant_carry_is_ordered_once_they_are_back(self):
         made = three()
         made.round()
         made.load("a", usage=1.0, running=9.0, waiting=25.0)  # five pods by what waits
         back = made.round()
         assert sorted(made.log[2:]) == ["uncordoned b", "uncordoned c"]
-        assert (back.desired, back.cordons) == (5, ())
+        assert (back.desired, back.cordons, back.reason) == (3, (), "Uncordoned")
+        assert made.round().desired == 5
 
     def test_only_uncordoning_is_a_reason_of_its_own(self):
         made = cluster(serving("a", kv=0.3), serving("b"))
