@@ -211,6 +211,11 @@ def latency(engine, shape):
     return time.monotonic() - began
 
 
+def counter(engine, name):
+    lines = engine.get("/metrics")[1].splitlines()
+    return sum(float(line.rpartition(" ")[2]) for line in lines if line.startswith(name + "{"))
+
+
 @pytest.mark.benchmark
 def test_the_table_of_first_requests_cold_and_warmed(mock, tmp_path):
     flags = ("--first-shape-stall", STALLS)
@@ -229,10 +234,14 @@ def test_the_table_of_first_requests_cold_and_warmed(mock, tmp_path):
     ).start()
     try:
         sidecar.until(lambda: sidecar.is_ready, 60)
-        warmup = sidecar.get("/v1/state").json()["warmup"]
+        state = sidecar.get("/v1/state").json()
     finally:
         sidecar.stop()
-    assert warmup["verdict"] == "Warm"
+    assert state["warmup"]["verdict"] == "Warm"
+    assert counter(fresh, "vllm:request_success_total") == state["warmup"]["requests"]
+    assert counter(fresh, "vllm:prompt_tokens_total") == state["warmup"]["prompt_tokens"]
+    assert state["latency"]["e2e_s"]["count"] == state["latency"]["ttft_s"]["count"] == 0
+    assert state["rates"]["requests_per_s"] in {None, 0}
 
     (line,) = [line for line in sidecar.log.read_text().splitlines() if "warm-up of" in line]
     print(f"\n{line}\nmilliseconds:")
