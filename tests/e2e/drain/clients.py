@@ -66,6 +66,8 @@ class Clients:
     at_least: int = 1000
     """Requests of each."""
     model: str = "mock"
+    longest_s: int = LONGEST_S
+    """Seconds after which the load ends by itself."""
     senders: list[Sender] = field(default_factory=list)
 
     def start(self) -> None:
@@ -81,7 +83,7 @@ class Clients:
                 self.send(
                     kind,
                     urls[kind],
-                    *(f"--rate={share:g}", f"--duration={LONGEST_S}"),
+                    *(f"--rate={share:g}", f"--duration={self.longest_s}"),
                     *(f"--at-least={self.at_least}", *keep),
                 )
             )
@@ -111,7 +113,7 @@ class Clients:
     def hold_streams(self) -> None:
         """A few long streams, so that no pod is empty at once."""
         self.senders.append(
-            self._burst(f"--duration={LONGEST_S}", "--concurrency=4", "--output-tokens=500")
+            self._burst(f"--duration={self.longest_s}", "--concurrency=4", "--output-tokens=500")
         )
 
     def _burst(self, *args: str) -> Sender:

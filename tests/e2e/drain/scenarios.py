@@ -80,11 +80,11 @@ def rolling_update(run: Run) -> None:
     restart(run)
 
 
-def restart(run: Run) -> None:
+def restart(run: Run, within: int = 240) -> None:
     """Replace all pods; ends when all old ones have gone."""
     fleet, began, old = run.fleet, time.monotonic(), set(run.names())
     fleet.kubectl("rollout", "restart", f"deployment/{fleet.name}")
-    fleet.kubectl("rollout", "status", f"deployment/{fleet.name}", "--timeout=240s")
+    fleet.kubectl("rollout", "status", f"deployment/{fleet.name}", f"--timeout={within}s")
     eventually(lambda: not old & set(run.all_pods()), within=90, every=1, what="old pods gone")
     run.facts["seconds"] = round(time.monotonic() - began, 1)
 
