@@ -257,3 +257,28 @@ def test_what_tls_trusts(tmp_path):
     if authorities:
         EngineClient(Settings(ca_file=authorities, engine_url="https://127.0.0.1"))
     EngineClient(Settings(engine_url="https://127.0.0.1"))
+
+
+async def test_a_base_path_comes_before_the_api_and_not_before_page_and_health():
+    asked = []
+
+    def answer(request):
+        asked.append(request.url.path)
+        if request.url.path == "/metrics":
+            return httpx.Response(200, text="up 1\n")
+        return httpx.Response(404 if request.url.path == "/health" else 200, json={})
+
+    it = client(answer, engine_base_path="/llm")
+    assert await it.health(1) is Health.WELL
+    await it.models()
+    await it.ask("/v1/completions", {}, 1)
+    await it.pages()
+    await it.close()
+
+    assert asked == [
+        "/health",
+        "/llm/v1/models",
+        "/llm/v1/models",
+        "/llm/v1/completions",
+        "/metrics",
+    ]
