@@ -171,7 +171,9 @@ class App:
         sample = self.pod.observed.sample
         return Progress(
             state=outcome.value,
-            text="empty" if outcome is drain.Outcome.DONE else self.pod.observed.load_line(),
+            text=self.pod.drain_end
+            if outcome is drain.Outcome.DONE
+            else self.pod.observed.load_line(),
             running=sample.running if sample else None,
             waiting=sample.waiting if sample else None,
             deadline_s=round(max(0.0, deadline - now), 3),

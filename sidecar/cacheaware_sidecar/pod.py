@@ -45,6 +45,7 @@ from cacheaware_sidecar.warmup import Result
 RESTART_NOTED_S: Final = 600.0
 """So long a restart of the engine is among the problems."""
 BEFORE_SERVING: Final = frozenset({Phase.LOADING, Phase.WARMING})
+EMPTY: Final = "empty"
 REFUSED: Final = "refused"
 PARTLY_REFUSED: Final = "partly_refused"
 """Kinds of failure that say: nobody listens, and: not all engines of the pod do."""
@@ -66,6 +67,8 @@ class Pod:
         self.drain_s: float | None = None
         self.drain_cut: float | None = None
         """Requests that were left at the drain's deadline."""
+        self.drain_end = EMPTY
+        """How the last drain came to its end."""
         self.cordons = Cordons()
         self.control_calls: Counter[tuple[str, int]] = Counter()
         """By call and status."""
@@ -142,6 +145,7 @@ class Pod:
             elif drain.is_hung(self.observed.silence, now):
                 log.warning("no sign of life of the engine for %g s: it is hung", drain.HUNG_S)
                 self.apply(Hung(), now)
+                self.drain_end = "the engine is hung"
         self.pass_time(now)
         for line in self._problem_log.update(self.problems(now), now):
             log.warning("%s", line)
@@ -289,6 +293,9 @@ class Pod:
         if before.phase is Phase.DRAINING and self.phase is Phase.DRAINED:
             self.drain_s = seconds
             self.drain_cut = self.drain_cut or 0.0
+            self.drain_end = "the engine has ended" if self.state.gone else EMPTY
+        if before.phase is Phase.DRAINING and self.phase is Phase.LOADING:
+            self.drain_end = "the engine was replaced"
         self.warmup.phase_changed(before, self.state, now)
         if Phase.WARMING in {before.phase, self.phase}:
             self._save_warmup()

@@ -340,7 +340,8 @@ class Settings:
     kv_transfer_timeout_seconds: int = setting(
         integer(1, 86400),
         480,
-        "After this the engine's connector lets go of KV that nobody has fetched (vLLM: 480).",
+        "After this the engine's connector lets go of KV that nobody has fetched (vLLM: 480; since"
+        " NIXL has leases, kv_lease_duration, 30).",
     )
     operator_account: str | None = setting(
         pattern(

@@ -106,7 +106,7 @@ class TestHung:
         it.engine.told, it.engine.says, rest["rest"] = SILENT, Health.SILENT, Rest(unread=150)
         assert await self.phase_after(it, 30.0) == "draining"
         await drain_for(it, 10.0)
-        assert it.pod.phase == "drained"
+        assert (it.pod.phase, it.pod.drain_end) == ("drained", "the engine is hung")
         assert "no sign of life of the engine for 30 s" in caplog.text
 
     async def test_one_that_reads_is_late_and_is_waited_for(self, bench, rest):

@@ -335,7 +335,7 @@ def test_an_engine_that_ends_ends_the_drain(engine, sidecar):
     engine.stop()
 
     output, _ = waiting.communicate(timeout=10)
-    assert "empty" in output
+    assert "the engine has ended" in output
     assert it.phase == "drained"
 
 
@@ -348,7 +348,7 @@ def test_a_hook_that_ran_because_the_engines_container_was_restarted_does_no_har
     engine.running = 0
     engine.asked.clear()
     engine.restart()
-    waiting.communicate(timeout=10)
+    assert "the engine was replaced" in waiting.communicate(timeout=10)[0]
 
     it.until_phase("serving")
     assert len(engine.asked) == warmed_with(it)
