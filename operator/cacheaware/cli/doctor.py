@@ -5,7 +5,6 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -14,6 +13,7 @@ from cacheaware.cli import app
 from cacheaware.cli.cluster import NAME, ContextOption, NamespaceOption, namespace_of, with_cluster
 from cacheaware.cli.doctor_view import show
 from cacheaware.cli.errors import BadInputError
+from cacheaware.cli.manifest_files import shown, text_of
 from cacheaware.cli.output import Format, OutputOption
 from cacheaware.doctor.facts import Facts, NodeGpus
 from cacheaware.doctor.findings import Finding, Severity, at_least
@@ -30,8 +30,6 @@ KINDS = {
     "leaderworkerset": LWS, "leaderworkersets": LWS, "lws": LWS,
 }  # fmt: skip
 """What kubectl calls them; a group behind a dot is allowed."""
-LARGEST = 16 * 1024 * 1024
-STDIN = "-"
 WRONG_TYPES = (AttributeError, KeyError, TypeError, ValueError)
 """How a manifest shows whose fields have other types than Kubernetes' own."""
 
@@ -234,18 +232,18 @@ def written(
     """
     from cacheaware.doctor.manifests import ManifestError, documents_of, facts_around
 
-    shown = "standard input" if name == STDIN else name
+    where = shown(name)
     try:
-        documents = documents_of(text_of(name))
+        documents = documents_of(text_of(name).removeprefix("\ufeff"))
         found = [workload for one in documents if (workload := workload_of(one))]
         serving = [one for one in found if len(found) == 1 or container or serves_models(one)]
-    except ManifestError as error:
-        raise BadInputError(f"{shown}: {error}") from error
+    except (ManifestError, BadInputError) as error:
+        raise BadInputError(f"{where}: {error}") from error
     except WRONG_TYPES as error:
-        raise malformed(shown) from error
+        raise malformed(where) from error
     if not serving:
         raise BadInputError(
-            f"{shown}: holds no workload with an engine: allowed are Deployment, StatefulSet and"
+            f"{where}: holds no workload with an engine: allowed are Deployment, StatefulSet and"
             " LeaderWorkerSet"
         )
     around = facts_around(documents)
@@ -313,25 +311,3 @@ def subject_of(workload: Workload, container: str | None, facts: Facts) -> Subje
             f" {there}"
         )
     raise BadInputError(f"{workload}: the container is {container!r}: allowed are {there}")
-
-
-def text_of(name: str) -> str:
-    """The text of a file or of standard input.
-
-    Raises:
-        BadInputError: it can't be read, is too large, or is no text.
-    """
-    try:
-        if name == STDIN:
-            content = sys.stdin.buffer.read(LARGEST + 1)
-        else:
-            with Path(name).open("rb") as file:
-                content = file.read(LARGEST + 1)
-        text = content.decode("utf-8-sig")
-    except OSError as error:
-        raise BadInputError(f"{name}: can't be read: {error.strerror or error}") from error
-    except ValueError as error:
-        raise BadInputError(f"{name}: is no text in UTF-8") from error
-    if len(content) > LARGEST:
-        raise BadInputError(f"{name}: is larger than {LARGEST:,} bytes")
-    return text

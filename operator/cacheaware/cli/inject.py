@@ -10,6 +10,7 @@ import typer
 
 from cacheaware.cli import app
 from cacheaware.cli.errors import BadInputError
+from cacheaware.cli.manifest_files import STDIN, shown, text_of
 from cacheaware.inject.options import (
     HookForm,
     OptionError,
@@ -22,8 +23,6 @@ from cacheaware.workload.engine import kind_of, takes_gpu
 from cacheaware.workload.shape import misfit
 from cacheaware.workload.template import Workload
 
-STDIN = "-"
-LARGEST = 16 * 1024 * 1024
 ISOLATES = (
     "# Selects the pods: where no other policy does, it isolates them, and whoever uses the\n"
     "# engine needs a policy, too.\n"
@@ -145,11 +144,10 @@ def inject(  # noqa: PLR0917 - typer reads options from parameters
 
 def answer(name: str, job: Job) -> tuple[str, bool]:
     """What to print for a file, and whether something in it went wrong; that is said at once."""
-    shown = "standard input" if name == STDIN else name
     try:
         text, failed = worked(name, job)
     except BadInputError as error:
-        tell(f"{shown}: {error}")
+        tell(f"{shown(name)}: {error}")
         return "", True
     return text, failed
 
@@ -237,28 +235,6 @@ def policies(workloads: list[Any]) -> str:
 
     found = [policy for one in workloads if (policy := network_policy(one))]
     return "---\n".join(ISOLATES + Layout().block(one, 0) + "\n" for one in found)
-
-
-def text_of(name: str) -> str:
-    """The text of a file or of standard input, with its line breaks as they are.
-
-    Raises:
-        BadInputError: it can't be read, is too large, or is no text.
-    """
-    try:
-        if name == STDIN:
-            content = sys.stdin.buffer.read(LARGEST + 1)
-        else:
-            with Path(name).open("rb") as file:
-                content = file.read(LARGEST + 1)
-        text = content.decode("utf-8")
-    except OSError as error:
-        raise BadInputError(f"can't be read: {error.strerror or error}") from error
-    except ValueError as error:
-        raise BadInputError("is no text in UTF-8") from error
-    if len(content) > LARGEST:
-        raise BadInputError(f"is larger than {LARGEST:,} bytes")
-    return text
 
 
 def joined(texts: list[str]) -> str:

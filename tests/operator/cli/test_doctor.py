@@ -184,7 +184,7 @@ def test_a_file_that_is_no_manifest_is_one_line(content, says, tmp_path, capsys)
 
 
 def test_a_file_without_end_is_refused(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("cacheaware.cli.doctor.LARGEST", 5)
+    monkeypatch.setattr("cacheaware.cli.manifest_files.LARGEST", 5)
     path = tmp_path / "m.yaml"
     path.write_text("a: 12345")
     code, _, err = ran(capsys, "doctor", "-f", str(path))

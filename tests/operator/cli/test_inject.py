@@ -251,7 +251,7 @@ def test_what_is_too_large_or_no_text_is_bad(run, chat, monkeypatch):
     chat.write_bytes(b"\xff\xfe")
     assert run("-f", chat)[2] == f"cacheaware: {chat}: is no text in UTF-8\n"
 
-    monkeypatch.setattr("cacheaware.cli.inject.LARGEST", 10)
+    monkeypatch.setattr("cacheaware.cli.manifest_files.LARGEST", 10)
     chat.write_text(CHAT)
     assert run("-f", chat)[2] == f"cacheaware: {chat}: is larger than 10 bytes\n"
 

@@ -1,0 +1,36 @@
+"""Manifests that commands are given: a file each, or standard input."""
+
+import sys
+from pathlib import Path
+
+from cacheaware.cli.errors import BadInputError
+
+STDIN = "-"
+LARGEST = 16 * 1024 * 1024
+
+
+def shown(name: str) -> str:
+    """A file's name as messages say it."""
+    return "standard input" if name == STDIN else name
+
+
+def text_of(name: str) -> str:
+    """The text of a file or of standard input, with its line breaks as they are.
+
+    Raises:
+        BadInputError: it can't be read, is too large, or is no text; the caller names the file.
+    """
+    try:
+        if name == STDIN:
+            content = sys.stdin.buffer.read(LARGEST + 1)
+        else:
+            with Path(name).open("rb") as file:
+                content = file.read(LARGEST + 1)
+        text = content.decode("utf-8")
+    except OSError as error:
+        raise BadInputError(f"can't be read: {error.strerror or error}") from error
+    except ValueError as error:
+        raise BadInputError("is no text in UTF-8") from error
+    if len(content) > LARGEST:
+        raise BadInputError(f"is larger than {LARGEST:,} bytes")
+    return text
