@@ -8,6 +8,7 @@ while: its clients keep their connections, and cutting them is not ours.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import takewhile
 
 from cacheaware.decide.cordonable import candidates, fits, obstacle, obstacles
 from cacheaware.decide.decision import Victim
@@ -220,12 +221,7 @@ def empty_ones(fleet: Fleet, kept: Sequence[Pod]) -> list[Pod]:
         return []
     if kind in BY_COST:
         return by_worth(fleet.asked, (pod for pod in kept if is_out(pod, fleet)))
-    leading: list[Pod] = []
-    for pod in by_ordinal(supply.live):
-        if pod not in kept or not is_out(pod, fleet):
-            break
-        leading.append(pod)
-    return leading
+    return list(takewhile(lambda pod: pod in kept and is_out(pod, fleet), by_ordinal(supply.live)))
 
 
 def is_out(pod: Pod, fleet: Fleet) -> bool:
