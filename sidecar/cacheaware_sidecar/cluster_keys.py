@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import httpx
 
-from cacheaware_sidecar.engine_client import read_token
+from cacheaware_sidecar.small_files import read_token
 from cacheaware_sidecar.tokens import Jwk, RefusedError
 
 PATH: Final = "/openid/v1/jwks"

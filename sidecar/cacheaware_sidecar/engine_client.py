@@ -14,9 +14,10 @@ from typing import Any, Final
 
 import httpx
 
-from cacheaware_sidecar import fetch, store
+from cacheaware_sidecar import fetch
 from cacheaware_sidecar.engine_answers import Answer
 from cacheaware_sidecar.settings import Settings, SettingsError
+from cacheaware_sidecar.small_files import read_token
 
 LARGEST_PAGE: Final = 16 * 1024 * 1024
 LARGEST_ANSWER: Final = 1024 * 1024
@@ -173,17 +174,6 @@ class EngineClient:
         if not key or not isinstance(body, dict):
             return body
         return json.loads(json.dumps(body).replace(json.dumps(key)[1:-1], "***"))
-
-
-def read_token(path: Path | None) -> str | None:
-    """The token in a file; None where there is none or it can't go into a header."""
-    if path is None:
-        return None
-    try:
-        token = store.read_small(path).decode("ascii").strip()
-    except (OSError, ValueError):
-        return None
-    return token if token.isprintable() and token else None
 
 
 def is_refusal(error: BaseException) -> bool:

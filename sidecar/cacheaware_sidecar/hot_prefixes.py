@@ -13,7 +13,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from cacheaware_sidecar import store
+from cacheaware_sidecar.small_files import read_small
 from cacheaware_sidecar.warmup_plan import HotPrefix
 
 MOST = 64
@@ -33,7 +33,7 @@ def read(path: Path) -> tuple[tuple[HotPrefix, ...], tuple[str, ...]]:
         return (), (f"hot prefixes: {path} can't be read ({error.strerror or error})",)
     for file in files:
         try:
-            data = store.read_small(file, left)
+            data = read_small(file, left)
             left -= len(data)
             found += parse(file.name, data.decode())
         except OSError as error:

@@ -13,7 +13,7 @@ from cacheaware_sidecar.engines.dialect import Dialect
 from cacheaware_sidecar.engines.signal import Signal
 from cacheaware_sidecar.engines.vllm import VLLM
 from cacheaware_sidecar.settings import Settings
-from cacheaware_sidecar.store import write_atomically
+from cacheaware_sidecar.small_files import write_atomically
 
 SCRIPT = "wait.py"
 SETTINGS = "wait.json"

@@ -16,10 +16,9 @@ from typing import Any, Final
 
 import httpx
 
-from cacheaware_sidecar.engine_client import read_token
 from cacheaware_sidecar.fetch import shown
 from cacheaware_sidecar.settings import Settings
-from cacheaware_sidecar.store import read_small
+from cacheaware_sidecar.small_files import read_small, read_token
 
 LARGEST: Final = 4 * 1024 * 1024
 TIMEOUT_S: Final = 20.0

@@ -6,10 +6,7 @@ which tokens are spent outlives the boot: they expire by the wall clock.
 """
 
 import json
-import os
-import secrets
 from collections.abc import Iterable
-from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -23,11 +20,11 @@ from cacheaware_sidecar.lifecycle import (
     Verdict,
 )
 from cacheaware_sidecar.phase import Phase
+from cacheaware_sidecar.small_files import read_small, write_atomically
 
 SCHEMA = 1
 FILE = "phase.json"
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
-LARGEST = 65536
 
 
 def boot_id() -> str:
@@ -36,38 +33,6 @@ def boot_id() -> str:
         return BOOT_ID.read_text().strip()
     except OSError:
         return ""
-
-
-def write_atomically(path: Path, text: str, mode: int = 0o644) -> None:
-    """Writes a file so that a reader sees the old text or the new one, never a part.
-
-    Raises:
-        OSError: the folder can't be written.
-    """
-    fresh = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
-    try:
-        with open(os.open(fresh, flags, mode), "w", encoding="utf-8") as file:  # noqa: PTH123 - Path has no O_EXCL
-            os.fchmod(file.fileno(), mode)
-            file.write(text)
-        fresh.replace(path)
-    except OSError:
-        with suppress(OSError):
-            fresh.unlink()
-        raise
-
-
-def read_small(path: Path, largest: int = LARGEST) -> bytes:
-    """The bytes of a file of limited size.
-
-    Raises:
-        OSError: it is missing, no file, or larger.
-    """
-    with path.open("rb") as file:
-        data = file.read(largest + 1)
-    if len(data) > largest:
-        raise OSError(f"{path} is larger than {largest} bytes")
-    return data
 
 
 def save(folder: Path, state: Lifecycle, boot: str) -> None:

@@ -10,9 +10,9 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Final
 
-from cacheaware_sidecar import store
 from cacheaware_sidecar.lifecycle import Lifecycle, Verdict
 from cacheaware_sidecar.phase import Phase
+from cacheaware_sidecar.small_files import read_small, write_atomically
 from cacheaware_sidecar.state import Latency, ShapeState, StartState, WarmupState
 from cacheaware_sidecar.state_json import StateError, histogram_from_json, histogram_to_json
 from cacheaware_sidecar.warmup import Result
@@ -104,13 +104,13 @@ class WarmupProgress:
                 for histogram in [getattr(zero, name)]
             },
         }
-        store.write_atomically(folder / FILE, json.dumps(record) + "\n")
+        write_atomically(folder / FILE, json.dumps(record) + "\n")
 
 
 def restore(folder: Path, boot: str, engine: int) -> tuple[WarmupProgress, Latency | None]:
     """What was known of this engine, and where its histograms began; nothing if there is none."""
     try:
-        record = json.loads(store.read_small(folder / FILE))
+        record = json.loads(read_small(folder / FILE))
         if record["schema"] != SCHEMA or not boot or record["boot"] != boot:
             return WarmupProgress(), None
         if record["engine"] != engine:

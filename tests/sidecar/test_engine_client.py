@@ -8,7 +8,6 @@ from cacheaware_sidecar.engine_client import (
     Health,
     SomeMissingError,
     is_refusal,
-    read_token,
 )
 from cacheaware_sidecar.fetch import FetchError, FetchFailure
 from cacheaware_sidecar.settings import Settings, SettingsError
@@ -227,26 +226,6 @@ async def test_an_answer_that_breaks_is_said(error, words):
 )
 async def test_models_are_told_or_not(answer, expected):
     assert await client(answer).models() == expected
-
-
-@pytest.mark.parametrize(
-    ("content", "token"),
-    [
-        (b"abc\n", "abc"),
-        (b"", None),
-        (b"a\nb", None),
-        (b"\xff", None),
-        (b"x" * 70_000, None),
-        (None, None),
-    ],
-    ids=["good", "empty", "two lines", "binary", "huge", "missing"],
-)
-def test_a_token_that_can_not_be_sent_is_none(tmp_path, content, token):
-    if content is not None:
-        (tmp_path / "t").write_bytes(content)
-
-    assert read_token(tmp_path / "t") == token
-    assert read_token(None) is None
 
 
 def test_what_tls_trusts(tmp_path):

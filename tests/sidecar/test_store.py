@@ -142,35 +142,6 @@ def test_without_a_file_there_is_no_state(tmp_path):
     assert store.spent_tokens(tmp_path) == ()
 
 
-def test_a_file_is_replaced_whole_and_nothing_is_left_beside_it(tmp_path):
-    path = tmp_path / "a"
-    store.write_atomically(path, "one")
-    store.write_atomically(path, "two", mode=0o755)
-
-    assert path.read_text() == "two"
-    assert path.stat().st_mode & 0o777 == 0o755
-    assert [each.name for each in tmp_path.iterdir()] == ["a"]
-
-
-def test_a_link_in_the_shared_folder_is_replaced_and_not_followed(tmp_path):
-    outside = tmp_path / "outside"
-    outside.write_text("mine")
-    (tmp_path / "link").symlink_to(outside)
-    store.write_atomically(tmp_path / "link", "theirs")
-
-    assert outside.read_text() == "mine"
-
-
-def test_what_can_not_be_written_is_an_error_and_leaves_nothing(tmp_path):
-    (tmp_path / "folder").mkdir()
-    with pytest.raises(OSError, match="directory"):
-        store.write_atomically(tmp_path / "folder", "text")
-    with pytest.raises(OSError, match="No such file"):
-        store.write_atomically(tmp_path / "no" / "folder", "text")
-
-    assert [each.name for each in tmp_path.iterdir()] == ["folder"]
-
-
 def test_this_boot_has_an_id_and_a_missing_one_is_empty(tmp_path, monkeypatch):
     assert len(store.boot_id()) == 36
     monkeypatch.setattr(store, "BOOT_ID", tmp_path / "none")
