@@ -61,8 +61,8 @@ class Pod:
         self.observed = Observed()
         self.geometry = ModelGeometry(settings)
         self.config_problem: str | None = None
-        folder = Path(settings.shared_dir)
-        self.warmup, zero = warmup_progress.restore(folder, boot, state.engine)
+        self._folder = Path(settings.shared_dir)
+        self.warmup, zero = warmup_progress.restore(self._folder, boot, state.engine)
         self.observed.set_zero(zero)
         self.drain_s: float | None = None
         self.drain_cut: float | None = None
@@ -78,7 +78,7 @@ class Pod:
         self._restarted_at: float | None = None
         self._problem_log = ProblemLog()
         self._save()
-        closing.show(Path(settings.shared_dir), state.phase)
+        closing.show(self._folder, state.phase)
 
     @property
     def phase(self) -> Phase:
@@ -92,7 +92,7 @@ class Pod:
         if replaced or self.state.gone > before.gone:
             self._engine_lost(before, now)
         if self.state.phase != before.phase:
-            self._phase_changed(before, now)
+            self._phase_changed(before, event, now)
         if _is_cut(self.state) > _is_cut(before):
             self.drain_cut = self.observed.load()
             log.warning("the drain's deadline has come: %s", self.observed.load_line())
@@ -145,7 +145,6 @@ class Pod:
             elif drain.is_hung(self.observed.silence, now):
                 log.warning("no sign of life of the engine for %g s: it is hung", drain.HUNG_S)
                 self.apply(Hung(), now)
-                self.drain_end = "the engine is hung"
         self.pass_time(now)
         for line in self._problem_log.update(self.problems(now), now):
             log.warning("%s", line)
@@ -286,16 +285,15 @@ class Pod:
         self._restarted_at = now
         self.observed.forget_engine()
 
-    def _phase_changed(self, before: Lifecycle, now: float) -> None:
+    def _phase_changed(self, before: Lifecycle, event: Event, now: float) -> None:
         seconds = now - before.since
         log.info("phase %s, was %s for %.1f s", self.phase, before.phase, seconds)
-        closing.show(Path(self.settings.shared_dir), self.phase)
+        closing.show(self._folder, self.phase)
         if before.phase is Phase.DRAINING and self.phase is Phase.DRAINED:
             self.drain_s = seconds
             self.drain_cut = self.drain_cut or 0.0
-            self.drain_end = "the engine has ended" if self.state.gone else EMPTY
-        if before.phase is Phase.DRAINING and self.phase is Phase.LOADING:
-            self.drain_end = "the engine was replaced"
+        if before.phase is Phase.DRAINING and self.phase in {Phase.DRAINED, Phase.LOADING}:
+            self.drain_end = _end_of_drain(event, self.state)
         self.warmup.phase_changed(before, self.state, now)
         if Phase.WARMING in {before.phase, self.phase}:
             self._save_warmup()
@@ -305,19 +303,27 @@ class Pod:
             self.drain_s = self.drain_cut = None
 
     def _save_warmup(self) -> None:
-        folder = Path(self.settings.shared_dir)
         try:
-            self.warmup.save(folder, self._boot, self.observed.zero)
+            self.warmup.save(self._folder, self._boot, self.observed.zero)
         except OSError as error:
             log.warning("the warm-up can't be saved: %s", error.strerror)
 
     def _save(self) -> None:
         try:
-            store.save(Path(self.settings.shared_dir), self.state, self._boot)
+            store.save(self._folder, self.state, self._boot)
         except OSError as error:
             self._save_problem = f"the phase can't be saved: {error.strerror}"
         else:
             self._save_problem = None
+
+
+def _end_of_drain(event: Event, state: Lifecycle) -> str:
+    """How the event has ended the drain."""
+    if state.phase is Phase.LOADING:
+        return "the engine was replaced"
+    if isinstance(event, Hung):
+        return "the engine is hung"
+    return "the engine has ended" if state.gone else EMPTY
 
 
 def _is_cut(state: Lifecycle) -> bool:

@@ -1,4 +1,5 @@
 import math
+import shutil
 from dataclasses import replace
 
 import pytest
@@ -339,12 +340,11 @@ def test_parallel_sizes_that_contradict_each_other_are_a_problem(new_pod):
     assert any("decode context parallel" in problem for problem in pod.problems(1.0))
 
 
-def test_a_phase_that_can_not_be_saved_is_a_problem_until_it_can(pod, tmp_path, monkeypatch):
-    folder = tmp_path / "gone"
-    pod.settings = replace(pod.settings, shared_dir=str(folder))
+def test_a_phase_that_can_not_be_saved_is_a_problem_until_it_can(pod, tmp_path):
+    shutil.rmtree(tmp_path)
     pod.apply(Cordoned("op"), 4.0)
     assert pod.problems(4.0) == ("the phase can't be saved: No such file or directory",)
-    folder.mkdir()
+    tmp_path.mkdir()
     pod.apply(Cordoned("op"), 5.0)
     assert pod.problems(5.0) == ()
 
