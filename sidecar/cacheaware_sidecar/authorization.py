@@ -11,9 +11,10 @@ from cacheaware_sidecar import tokens
 from cacheaware_sidecar.cluster_keys import ClusterKeys
 from cacheaware_sidecar.http_server import Request
 from cacheaware_sidecar.lifecycle import UsedToken
+from cacheaware_sidecar.refusal import RefusedError
 from cacheaware_sidecar.settings import Settings
 from cacheaware_sidecar.small_files import read_token
-from cacheaware_sidecar.tokens import Expected, RefusedError
+from cacheaware_sidecar.tokens import Expected
 
 AUDIENCE: Final = "cacheaware.dev/pod/"
 """With the pod's uid behind it."""

@@ -15,8 +15,9 @@ from typing import Any, Final
 
 import httpx
 
+from cacheaware_sidecar.refusal import RefusedError
 from cacheaware_sidecar.small_files import read_token
-from cacheaware_sidecar.tokens import Jwk, RefusedError
+from cacheaware_sidecar.tokens import Jwk
 
 PATH: Final = "/openid/v1/jwks"
 FETCH_S: Final = 2.0

@@ -13,12 +13,13 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from cacheaware_sidecar.authorization import Authorization
+from cacheaware_sidecar.clip import clipped
 from cacheaware_sidecar.http_server import Request, Response
 from cacheaware_sidecar.lifecycle import LONGEST_LEASE_S, UsedToken
 from cacheaware_sidecar.phase import Phase
 from cacheaware_sidecar.pod import Pod
 from cacheaware_sidecar.problems import ProblemLog
-from cacheaware_sidecar.tokens import RefusedError
+from cacheaware_sidecar.refusal import RefusedError
 
 SHORTEST_LEASE_S: Final = 5.0
 LONGEST_DEADLINE_S: Final = 1_000_000.0
@@ -160,7 +161,7 @@ def holder(fields: dict[str, Any]) -> str:
     by = fields.get("by")
     if not isinstance(by, str) or not HOLDER.fullmatch(by):
         allowed = "the uid of a CacheAwareScaler"
-        raise RefusedError(400, f"by is {_shown(by)}; allowed: {allowed}")
+        raise RefusedError(400, f"by is {clipped(ascii(by))}; allowed: {allowed}")
     return by
 
 
@@ -174,11 +175,6 @@ def number(fields: dict[str, Any], name: str, low: float, high: float) -> float:
     wrong = isinstance(value, bool) or not isinstance(value, int | float)
     if wrong or not low <= value <= high:
         raise RefusedError(
-            400, f"{name} is {_shown(value)}; allowed: a number from {low:g} to {high:g}"
+            400, f"{name} is {clipped(ascii(value))}; allowed: a number from {low:g} to {high:g}"
         )
     return float(value)
-
-
-def _shown(value: Any) -> str:
-    text = ascii(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."

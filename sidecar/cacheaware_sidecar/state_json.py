@@ -17,6 +17,7 @@ from dataclasses import asdict
 from itertools import pairwise
 from typing import Any, Final
 
+from cacheaware_sidecar.clip import clipped
 from cacheaware_sidecar.engines import Histogram, Rates
 from cacheaware_sidecar.phase import Phase
 from cacheaware_sidecar.state import (
@@ -175,7 +176,7 @@ class _Fields:
 
     def __init__(self, path: str, body: Any) -> None:
         if body is not None and not isinstance(body, Mapping):
-            raise StateError(f"{path} is {_shown(body)}; an object is allowed")
+            raise StateError(f"{path} is {clipped(repr(body))}; an object is allowed")
         self._path = path
         self._body: Mapping[str, Any] = body or {}
 
@@ -194,7 +195,7 @@ class _Fields:
         return [_Fields(f"{self._path}.{name}[{at}]", each) for at, each in enumerate(value)]
 
     def _wrong(self, name: str, allowed: str) -> StateError:
-        return StateError(f"{self._path}.{name} is {_shown(self.raw(name))}; {allowed}")
+        return StateError(f"{self._path}.{name} is {clipped(repr(self.raw(name)))}; {allowed}")
 
     def number(self, name: str) -> float | None:
         """A number from 0 (ratios to 1); out of that range it is unknown."""
@@ -256,8 +257,3 @@ def _is_pair(value: Any) -> bool:
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _shown(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."

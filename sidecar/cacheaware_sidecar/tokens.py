@@ -16,7 +16,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from cacheaware_sidecar.clip import clipped
 from cacheaware_sidecar.lifecycle import LEEWAY_S, UsedToken
+from cacheaware_sidecar.refusal import RefusedError
 
 Jwk = Mapping[str, Any]
 """A public key as RFC 7517 writes it."""
@@ -32,15 +34,8 @@ KEYS_OF: Final = {
 LEAST_RSA_BITS: Final = 2048
 SEGMENT: Final = re.compile(r"[A-Za-z0-9_-]+")
 SHOWN: Final = 120
+"""Characters of a claim: a name of an account is longer than most values."""
 LATEST: Final = 1e15
-
-
-class RefusedError(Exception):
-    """A call that is not taken: the status of its answer, and one line without the token."""
-
-    def __init__(self, status: int, line: str) -> None:
-        super().__init__(line)
-        self.status = status
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -206,5 +201,4 @@ def _identity(token: Token) -> str:
 
 
 def _shown(value: Any) -> str:
-    text = ascii(value)
-    return text if len(text) <= SHOWN else f"{text[: SHOWN - 3]}..."
+    return clipped(ascii(value), SHOWN)

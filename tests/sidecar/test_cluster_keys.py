@@ -5,7 +5,7 @@ from tests.sidecar.cluster_fakes import FakeApi, jwk, own_secrets, server_certif
 
 from cacheaware_sidecar import cluster_keys
 from cacheaware_sidecar.cluster_keys import AGAIN_S, FIRST_AGAIN_S, LARGEST, OLD_S, ClusterKeys
-from cacheaware_sidecar.tokens import RefusedError
+from cacheaware_sidecar.refusal import RefusedError
 
 
 @pytest.fixture

@@ -26,7 +26,8 @@ from tests.sidecar.cluster_fakes import (
     private_key,
 )
 
-from cacheaware_sidecar.tokens import Expected, RefusedError, split, verify
+from cacheaware_sidecar.refusal import RefusedError
+from cacheaware_sidecar.tokens import Expected, split, verify
 
 EXPECTED = Expected(account=ACCOUNT, issuer=ISSUER, audience=AUDIENCE)
 ALGORITHMS = ("RS256", "RS384", "RS512", *CURVES)

@@ -10,12 +10,14 @@ from typing import Any
 
 from cacheaware import names
 from cacheaware.kube import Kube, KubeError
+from cacheaware_sidecar.clip import clipped
 
 log = logging.getLogger(__name__)
 
 NORMAL = "Normal"
 WARNING = "Warning"
 MESSAGE_LIMIT = 1024
+"""The API refuses longer messages."""
 AGGREGATE_SECONDS = 3600.0
 
 
@@ -69,7 +71,8 @@ class Events:
 
     async def _repeat(self, subject: Subject, sent: _Sent, message: str) -> None:
         sent.count += 1
-        body = {"count": sent.count, "lastTimestamp": timestamp(), "message": clipped(message)}
+        text = clipped(message, MESSAGE_LIMIT)
+        body = {"count": sent.count, "lastTimestamp": timestamp(), "message": text}
         try:
             await self._kube.patch(f"{collection(subject)}/{sent.name}", body)
         except KubeError as error:
@@ -97,7 +100,7 @@ def event_body(subject: Subject, kind: str, reason: str, message: str) -> dict[s
         },
         "type": kind,
         "reason": reason,
-        "message": clipped(message),
+        "message": clipped(message, MESSAGE_LIMIT),
         "count": 1,
         "firstTimestamp": now,
         "lastTimestamp": now,
@@ -109,11 +112,6 @@ def event_body(subject: Subject, kind: str, reason: str, message: str) -> dict[s
 def collection(subject: Subject) -> str:
     """Where the events of an object live."""
     return f"/api/v1/namespaces/{subject.namespace}/events"
-
-
-def clipped(message: str) -> str:
-    """The API refuses longer messages."""
-    return message if len(message) <= MESSAGE_LIMIT else message[: MESSAGE_LIMIT - 3] + "..."
 
 
 def timestamp() -> str:

@@ -8,6 +8,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from cacheaware_sidecar.clip import clipped
+
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
@@ -100,6 +102,4 @@ def parts(value: Any, key: str, inner: Any, path: str) -> Iterator[str]:
 
 def said(path: str, value: Any, allowed: str) -> str:
     """One line."""
-    shown = repr(value)
-    shown = shown if len(shown) <= 60 else f"{shown[:57]}..."
-    return f"{path or 'the object'} is {shown}: allowed is {allowed}"
+    return f"{path or 'the object'} is {clipped(repr(value))}: allowed is {allowed}"
