@@ -14,10 +14,8 @@ from cacheaware_sidecar.lifecycle import UsedToken
 from cacheaware_sidecar.refusal import RefusedError
 from cacheaware_sidecar.settings import Settings
 from cacheaware_sidecar.small_files import read_token
-from cacheaware_sidecar.tokens import Expected
+from cacheaware_sidecar.tokens import AUDIENCE, Expected
 
-AUDIENCE: Final = "cacheaware.dev/pod/"
-"""With the pod's uid behind it."""
 SCHEME: Final = "bearer"
 
 

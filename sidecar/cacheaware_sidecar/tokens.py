@@ -20,6 +20,8 @@ from cacheaware_sidecar.clip import clipped
 from cacheaware_sidecar.lifecycle import LEEWAY_S, UsedToken
 from cacheaware_sidecar.refusal import RefusedError
 
+AUDIENCE: Final = "cacheaware.dev/pod/"
+"""Of a token for a pod, with the pod's uid behind it."""
 Jwk = Mapping[str, Any]
 """A public key as RFC 7517 writes it."""
 KEYS_OF: Final = {

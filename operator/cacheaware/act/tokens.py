@@ -9,12 +9,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from cacheaware.kube import Kube, KubeError
+from cacheaware_sidecar.tokens import AUDIENCE
 
 SECONDS = 600
 """The shortest life that the API grants."""
 SPARE_SECONDS = 120.0
 """A token is renewed so long before its end."""
-AUDIENCE = "cacheaware.dev/pod/"
 
 
 @dataclass(frozen=True, slots=True)
