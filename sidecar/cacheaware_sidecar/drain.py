@@ -177,12 +177,13 @@ def silent(before: Silence | None, rest: Rest | None, now: float) -> Silence | N
     Returns:
         None where the connections show a sign of life.
     """
+    since = before.since if before else now
     if rest is None:
-        return Silence(before.since if before else now, None)
+        return Silence(since, None)
     shrinks = before is not None and before.unsent is not None and rest.unsent < before.unsent
     if shrinks or not rest.is_ignored:
         return None
-    return Silence(before.since if before else now, rest.unsent)
+    return Silence(since, rest.unsent)
 
 
 def is_hung(silence: Silence | None, now: float) -> bool:

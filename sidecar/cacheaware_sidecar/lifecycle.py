@@ -320,13 +320,7 @@ def _(event: DrainBegun, state: Lifecycle, now: float) -> Lifecycle:
 
 
 @_after.register
-def _(event: Emptied, state: Lifecycle, now: float) -> Lifecycle:
-    del event
-    return _enter(state, Phase.DRAINED, now) if state.phase is Phase.DRAINING else state
-
-
-@_after.register
-def _(event: Hung, state: Lifecycle, now: float) -> Lifecycle:
+def _(event: Emptied | Hung, state: Lifecycle, now: float) -> Lifecycle:
     del event
     return _enter(state, Phase.DRAINED, now) if state.phase is Phase.DRAINING else state
 

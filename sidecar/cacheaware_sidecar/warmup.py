@@ -231,23 +231,23 @@ class Runner:
         shape.tokens = counts[-1]
         slowest = max(reply.seconds for reply in replies)
         shape.first_s = slowest if shape.first_s is None else shape.first_s
-        if not step.prefix and not step.repeats and step.feature != IMAGE:
-            self._counted[replies[0].path] += [
-                (len(text.split()), tokens)
-                for text, tokens in zip(texts, counts, strict=True)
-                if tokens is not None
-            ]
-            if not all(tokens is None or step.length.is_met(tokens) for tokens in counts):
-                shape.misses += 1
-                if shape.misses < TRIES:
-                    return
-                if not _take_as_it_is(shape):
-                    return
+        if step.has_length:
+            self._learn_length(replies[0].path, texts, counts)
+            if not _is_right(shape, counts):
+                return
         if step.repeats:
             missed = cached_tokens(replies[0].answer) == 0
             shape.note = "the engine found nothing of it in its prefix cache" if missed else None
         shape.latencies.append(slowest)
         shape.is_over = bool(step.prefix) or has_converged(shape.latencies)
+
+    def _learn_length(self, path: str, texts: list[str], counts: list[int | None]) -> None:
+        """Takes how many tokens the engine has counted for how many words."""
+        self._counted[path] += [
+            (len(text.split()), tokens)
+            for text, tokens in zip(texts, counts, strict=True)
+            if tokens is not None
+        ]
 
     async def _insist(self, shape: _Shape, text: str) -> _Reply:
         """Asks until there is a completion or a refusal of this prompt, or the budget ends."""
@@ -335,6 +335,14 @@ class Runner:
             f"warm-up: {self.budget.seconds:g} s were not enough, step {shape.step.name}:"
             f" {why}{more}",
         )
+
+
+def _is_right(shape: _Shape, counts: list[int | None]) -> bool:
+    """Whether prompts of so many tokens have the length, or were tried often enough to do."""
+    if all(tokens is None or shape.step.length.is_met(tokens) for tokens in counts):
+        return True
+    shape.misses += 1
+    return shape.misses >= TRIES and _take_as_it_is(shape)
 
 
 def _take_as_it_is(shape: _Shape) -> bool:

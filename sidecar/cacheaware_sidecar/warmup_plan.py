@@ -66,6 +66,11 @@ class Step:
         return self.feature is not None or self.prefix is not None
 
     @property
+    def has_length(self) -> bool:
+        """Whether its prompts are made to a length: new ones, and of words alone."""
+        return not self.prefix and not self.repeats and self.feature != IMAGE
+
+    @property
     def paths(self) -> tuple[str, ...]:
         """The APIs for it, the best first; none: whatever the engine has."""
         if self.feature == STRUCTURED:
