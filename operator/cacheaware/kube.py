@@ -23,6 +23,7 @@ from cacheaware import names
 from cacheaware.backoff import Gate
 
 BACKING_OFF = "BackingOff"
+LEASE_NOT_HELD = "LeaseNotHeld"
 JSON = "application/json"
 MERGE_PATCH = "application/merge-patch+json"
 TOKEN_SECONDS = 60.0
@@ -261,7 +262,7 @@ class Kube:
             **await authorization(client.configuration),
         }
         if ask.fenced and not self.may_write():
-            raise KubeError(409, "LeaseNotHeld", "another operator may be writing")
+            raise KubeError(409, LEASE_NOT_HELD, "another operator may be writing")
         try:
             answer = await client.call_api(
                 ask.method,

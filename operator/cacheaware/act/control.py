@@ -10,7 +10,7 @@ import aiohttp
 from cacheaware import names
 from cacheaware.act.outcome import Outcome
 from cacheaware.act.tokens import Tokens
-from cacheaware.kube import KubeError
+from cacheaware.kube import LEASE_NOT_HELD, KubeError
 from cacheaware.pods import PodRecord
 
 CALL_SECONDS = 3.0
@@ -92,7 +92,7 @@ class Control:
         url = f"http://{host(record.ip or '')}:{record.sidecar_port or names.SIDECAR_PORT}/{name}"
         headers = {"Authorization": f"Bearer {token}"}
         if not self._may_call():
-            raise KubeError(409, "LeaseNotHeld", "another operator may be acting")
+            raise KubeError(409, LEASE_NOT_HELD, "another operator may be acting")
         async with self._open().post(
             url, json=body, headers=headers, allow_redirects=False
         ) as response:

@@ -13,6 +13,7 @@ from typing import Any
 
 from cacheaware import names
 from cacheaware.kube import Kube, KubeError
+from cacheaware.paths import lease_path, leases_path
 
 log = logging.getLogger(__name__)
 
@@ -38,8 +39,7 @@ class Lease:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._kube = kube
-        self._collection = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
-        self._path = f"{self._collection}/{names.LEASE}"
+        self._collection, self._path = leases_path(namespace), lease_path(namespace)
         self.identity = identity
         self._clock = clock
         self._held_until: float | None = None

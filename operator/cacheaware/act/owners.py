@@ -8,8 +8,8 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from cacheaware import names
 from cacheaware.kube import Kube, KubeError
+from cacheaware.paths import lease_path
 
 DEAD_SECONDS = 60.0
 """A Lease that has not changed, or has not been there, for so long is nobody's: four times what
@@ -67,8 +67,3 @@ class Owners:
             )
         same = before is not None and before.version == version
         return Sighting(version, before.since if before and same else now, now)
-
-
-def lease_path(namespace: str) -> str:
-    """Where an installation's Lease is."""
-    return f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/{names.LEASE}"

@@ -6,13 +6,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from cacheaware import names
 from cacheaware.act.conditions import Situation, conditions, dated
 from cacheaware.act.events import Subject, timestamp
 from cacheaware.api.status import MAX_DECISIONS, learned_of, learned_record, record_of
 from cacheaware.decide.cold_start import Learned
 from cacheaware.decide.decision import Decision
 from cacheaware.kube import Kube, KubeError
+from cacheaware.paths import scalers_path
 
 log = logging.getLogger(__name__)
 
@@ -71,12 +71,9 @@ class StatusWriter:
         now = timestamp()
         memory.decisions = with_decision(memory.decisions, found.decision, now)
         status = status_body(found, generation, memory, now)
-        learned = self._learned(found, memory)
-        status |= (
-            {}
-            if learned is None
-            else {"learned": learned_record(learned).model_dump(by_alias=True, exclude_none=True)}
-        )
+        if (learned := self._learned(found, memory)) is not None:
+            record = learned_record(learned)
+            status["learned"] = record.model_dump(by_alias=True, exclude_none=True)
         body = {"metadata": {"uid": subject.uid}, "status": status}  # refused on a namesake
         answer = await self._kube.patch(f"{path(subject)}/status", body)
         memory.conditions = status["conditions"]
@@ -116,8 +113,7 @@ class StatusWriter:
 
 def path(subject: Subject) -> str:
     """The object's path."""
-    root = f"/apis/{names.API_VERSION}/namespaces/{subject.namespace}"
-    return f"{root}/{names.PLURAL}/{subject.name}"
+    return f"{scalers_path(subject.namespace)}/{subject.name}"
 
 
 def signature(

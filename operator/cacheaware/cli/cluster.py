@@ -10,6 +10,7 @@ import typer
 
 from cacheaware import names
 from cacheaware.cli.errors import BadInputError
+from cacheaware.paths import scalers_path
 
 if TYPE_CHECKING:
     from cacheaware.kube import Kube, KubeError
@@ -86,18 +87,17 @@ def namespace_of(context: str | None) -> str:
     return str((chosen.get("context") or {}).get("namespace") or "default")
 
 
-def scalers_path(namespace: str | None) -> str:
-    """Where CacheAwareScalers are listed; None: in all namespaces.
+def checked_namespace(namespace: str) -> str:
+    """A namespace.
 
     Raises:
         BadInputError: no namespace has this name.
     """
-    if namespace is not None and not NAME.fullmatch(namespace):
+    if not NAME.fullmatch(namespace):
         raise BadInputError(
             f"the namespace is {namespace!r}: allowed are lowercase letters, digits and -"
         )
-    space = f"/namespaces/{namespace}" if namespace else ""
-    return f"/apis/{names.API_VERSION}{space}/{names.PLURAL}"
+    return namespace
 
 
 async def read_scaler(kube: "Kube", namespace: str, name: str) -> dict[str, Any]:
@@ -112,7 +112,7 @@ async def read_scaler(kube: "Kube", namespace: str, name: str) -> dict[str, Any]
     if not NAME.fullmatch(name):
         raise BadInputError(f"the name is {name!r}: allowed are lowercase letters, digits, - and .")
     try:
-        return await kube.get(f"{scalers_path(namespace)}/{name}")
+        return await kube.get(f"{scalers_path(checked_namespace(namespace))}/{name}")
     except KubeError as error:
         if error.reason == "NotFound":
             raise BadInputError(f"no {names.KIND} {name!r} in namespace {namespace!r}") from None
@@ -123,9 +123,10 @@ async def list_scalers(kube: "Kube", namespace: str | None) -> list[dict[str, An
     """All CacheAwareScalers of a namespace, or of all."""
     from cacheaware.kube import KubeError
 
+    path = scalers_path(namespace if namespace is None else checked_namespace(namespace))
     found: list[dict[str, Any]] = []
     try:
-        async for page in kube.pages(scalers_path(namespace)):
+        async for page in kube.pages(path):
             found += page.get("items") or ()
     except KubeError as error:
         raise not_installed(error) from None

@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cacheaware.cli import app
-from cacheaware.cli.cluster import NAME, ContextOption, NamespaceOption, namespace_of, with_cluster
+from cacheaware.cli.cluster import (
+    NAME,
+    ContextOption,
+    NamespaceOption,
+    checked_namespace,
+    namespace_of,
+    with_cluster,
+)
 from cacheaware.cli.doctor_view import show
 from cacheaware.cli.errors import BadInputError
 from cacheaware.cli.manifest_files import shown, text_of
@@ -180,7 +187,7 @@ def live(
         BadInputError: its name is none, it does not exist, or its engine can't be told.
     """
     kind, own = reference(name)
-    space = checked(namespace or namespace_of(context))
+    space = checked_namespace(namespace or namespace_of(context))
 
     async def read(kube: "Kube") -> Subject:
         from cacheaware.doctor.observe import read_facts, read_workload
@@ -207,19 +214,6 @@ def reference(text: str) -> tuple[str, str]:
             " leaderworkerset/NAME"
         )
     return found, name
-
-
-def checked(namespace: str) -> str:
-    """A namespace.
-
-    Raises:
-        BadInputError: no namespace has this name.
-    """
-    if not NAME.fullmatch(namespace):
-        raise BadInputError(
-            f"the namespace is {namespace!r}: allowed are lowercase letters, digits and -"
-        )
-    return namespace
 
 
 def written(
@@ -263,7 +257,7 @@ def with_context(
     """The facts of the file; those of the cluster too where a context was named."""
     if context is None:
         return around
-    space = checked(namespace or workload.namespace or namespace_of(context))
+    space = checked_namespace(namespace or workload.namespace or namespace_of(context))
 
     async def read(kube: "Kube") -> Facts:
         from cacheaware.doctor.observe import read_facts

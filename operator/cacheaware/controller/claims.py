@@ -12,11 +12,11 @@ from cacheaware import names
 from cacheaware.act.lease import Lease
 from cacheaware.act.owners import Owners
 from cacheaware.controller.registry import Registry, Scaler, scaler_record
-from cacheaware.kube import BACKING_OFF, Kube, KubeError
+from cacheaware.kube import BACKING_OFF, LEASE_NOT_HELD, Kube, KubeError
+from cacheaware.paths import scalers_path
 
 log = logging.getLogger(__name__)
 
-LEASE_NOT_HELD = "LeaseNotHeld"
 TRIES = 3
 """Somebody else's write may come between a read and our claim."""
 
@@ -90,8 +90,7 @@ class Claims:
 
     async def _read_and_claim(self, scaler: Scaler, tries: int = TRIES) -> Scaler:
         """The scaler as it is after our claim, or as another has just claimed it."""
-        space = f"/apis/{names.API_VERSION}/namespaces/{scaler.namespace}"
-        path = f"{space}/{names.PLURAL}/{scaler.name}"
+        path = f"{scalers_path(scaler.namespace)}/{scaler.name}"
         found = scaler_record(await self._kube.get(path))
         if found.uid != scaler.uid:
             raise KubeError(404, "NotFound", "it was deleted and created anew")

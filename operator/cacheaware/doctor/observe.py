@@ -4,12 +4,12 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
-from cacheaware import names
 from cacheaware.doctor import measured
 from cacheaware.doctor.facts import Facts, NodeAutoscaler
 from cacheaware.doctor.subject import LWS
 from cacheaware.doctor.targets import selects
 from cacheaware.kube import Kube, KubeError
+from cacheaware.paths import scalers_path
 from cacheaware.pods import pod_record
 from cacheaware.workload.template import Workload, workload_of
 from cacheaware_sidecar.state import PodState
@@ -27,7 +27,6 @@ LWS_NAME, LWS_WORKER = (
 BUDGETS = "/apis/policy/v1/namespaces/{}/poddisruptionbudgets"
 HORIZONTAL = "/apis/autoscaling/v2/namespaces/{}/horizontalpodautoscalers"
 VERTICAL = "/apis/autoscaling.k8s.io/v1/namespaces/{}/verticalpodautoscalers"
-SCALERS = f"/apis/{names.API_VERSION}/namespaces/{{}}/{names.PLURAL}"
 NODES, ALL_PODS, ALL_DEPLOYMENTS = "/api/v1/nodes", "/api/v1/pods", "/apis/apps/v1/deployments"
 DENIED = frozenset({401, 403})
 NODES_ASKED = 5
@@ -77,7 +76,7 @@ async def read_facts(kube: Kube, workload: Workload, namespace: str) -> Facts:
         budgets=known(await listed(kube, BUDGETS.format(namespace))),
         horizontal=known(await listed(kube, HORIZONTAL.format(namespace))),
         vertical=known(await listed(kube, VERTICAL.format(namespace))),
-        scalers=known(await listed(kube, SCALERS.format(namespace))),
+        scalers=known(await listed(kube, scalers_path(namespace))),
         injected=measured.injected(workload.spec, pods),
         from_cluster=True,
     )
