@@ -45,12 +45,13 @@ coverage: ## of the last test run: 100 % of the pure parts, 90 % of the rest
 e2e: install ## only the end-to-end tests, on a real cluster
 	$(BIN)/pytest -m 'e2e and not vllm and not drain'
 
-e2e-vllm: install ## the end-to-end test on the real vLLM (4 minutes and 6 GB the first time)
-	$(BIN)/pytest -m vllm -s
+e2e-vllm: install ## the end-to-end tests on the real vLLM (4 minutes and 6 GB the first time)
+	rm -f build/drain-vllm.jsonl
+	$(BIN)/pytest -m vllm -s; code=$$?; $(BIN)/python -m tests.e2e.drain.page; exit $$code
 
 e2e-drain: install ## pods go in every way, engines end by every habit: what clients lose (an hour)
 	rm -f build/drain.jsonl
-	$(BIN)/pytest -m drain -s; code=$$?; $(BIN)/python -m tests.e2e.drain.page && exit $$code
+	$(BIN)/pytest -m drain -s; code=$$?; $(BIN)/python -m tests.e2e.drain.page; exit $$code
 
 demo: install ## a cluster, mock engines, load: watch it grow and shrink, with reasons
 	$(BIN)/python -m tests.e2e.demo

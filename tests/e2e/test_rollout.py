@@ -13,7 +13,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.timeout("300")]
 def test_a_rolling_update_without_the_operator_loses_nothing(fleet: Fleet, release):
     release.stop_operator()
     try:
-        found = run(Scenario.ROLLING_UPDATE, Setup(system=True), fleet, Clients(fleet), keeps=False)
+        found = run(Scenario.ROLLING_UPDATE, Setup(system=True), fleet, Clients(fleet), file=None)
     finally:
         release.start_operator()
     assert [one.failed for one in found if one.lost] == []

@@ -7,28 +7,21 @@ made from source. `make e2e-vllm`.
 import json
 import re
 import time
-from pathlib import Path
 
 import pytest
+import yaml
+from tests.e2e.drain.real_engines import objects
 from tests.e2e.workload import Fleet, condition, eventually
 from tests.real_engine.install import Engine, install
 
 pytestmark = [pytest.mark.e2e, pytest.mark.vllm, pytest.mark.timeout("1800")]
 
-TEMPLATE = Path(__file__).parents[1] / "real_engine" / "deployment.yaml"
 BYTES_PER_TOKEN = 2 * 2 * (32 + 32) * 2  # layers x KV heads x (K + V) x bytes = 512
 
 
 @pytest.fixture(scope="module")
 def engine() -> Engine:
     return install()
-
-
-def start(fleet: Fleet, engine: Engine) -> None:
-    text = TEMPLATE.read_text()
-    for key, value in (("VENV", engine.venv), ("PYTHON", engine.python), ("MODELS", engine.models)):
-        text = re.sub(rf"\b{key}\b", str(value), text)
-    fleet.kubectl("apply", "-f", "-", input=text)
 
 
 def logged_tokens(log: str) -> int:
@@ -38,7 +31,7 @@ def logged_tokens(log: str) -> int:
 
 def test_the_real_vllm_is_warmed_measured_and_scaled(fleet: Fleet, engine: Engine, release):
     fleet.name = "vllm"
-    start(fleet, engine)
+    fleet.kubectl("apply", "-f", "-", input=yaml.safe_dump_all(objects(engine)))
 
     def answers() -> str:
         (pod,) = fleet.pods()

@@ -160,6 +160,12 @@ def shaped(
     return document
 
 
+def named(objects: list[dict[str, Any]], kind: str) -> dict[str, Any]:
+    """The one object of a kind."""
+    (found,) = [document for document in objects if document["kind"] == kind]
+    return found
+
+
 def condition(pod: dict[str, Any], kind: str) -> str:
     """The status of a pod's condition."""
     found = [c["status"] for c in pod["status"].get("conditions", []) if c["type"] == kind]

@@ -66,6 +66,8 @@ class Clients:
     at_least: int = 1000
     """Requests of each."""
     model: str = "mock"
+    surge_tokens: int = 200
+    """Tokens of each stream of a surge."""
     longest_s: int = LONGEST_S
     """Seconds after which the load ends by itself."""
     senders: list[Sender] = field(default_factory=list)
@@ -105,7 +107,9 @@ class Clients:
     def surge(self, seconds: float, streams: int) -> Sender:
         """More load than one pod carries, for a time."""
         surge = self._burst(
-            f"--duration={seconds:g}", f"--concurrency={streams}", "--output-tokens=200"
+            f"--duration={seconds:g}",
+            f"--concurrency={streams}",
+            f"--output-tokens={self.surge_tokens}",
         )
         self.senders.append(surge)
         return surge
@@ -125,7 +129,7 @@ class Clients:
             sender.stop()
         results: dict[Client, list[dict[str, Any]]] = {kind: [] for kind in self.kinds}
         for sender in self.senders:
-            results[sender.client].append(sender.result())
+            results[sender.client].append(sender.result(within=self.longest_s))
         return results
 
     def _service(self) -> str:

@@ -45,6 +45,9 @@ class Setup:
         closes: the engine asks clients to leave while the pod is on its way out (the middleware).
         engine: more arguments of the engines.
         change: changes the spec of the pod template further.
+        pods: as many as a fleet has that shrinks to one, or is replaced.
+        surge_streams: at once, more than one pod less carries.
+        rollout_s: the longest that replacing all pods may take.
     """
 
     system: bool
@@ -52,6 +55,14 @@ class Setup:
     closes: bool = True
     engine: tuple[str, ...] = ()
     change: Callable[[dict[str, Any]], None] | None = None
+    pods: int = 4
+    surge_streams: int = 130
+    rollout_s: float = 240
+
+    @property
+    def name(self) -> str:
+        """For files."""
+        return f"{self.habit}-{'with' if self.system else 'without'}"
 
     def start(self, fleet: Fleet, replicas: int) -> None:
         """Apply the engines and wait until all are Ready."""

@@ -16,12 +16,16 @@ LOGS = FILE.parent / "drain-logs"
 
 
 def run(
-    scenario: Scenario, setup: Setup, fleet: Fleet, clients: Clients, *, keeps: bool = True
+    scenario: Scenario,
+    setup: Setup,
+    fleet: Fleet,
+    clients: Clients,
+    *,
+    file: Path | None = FILE,
 ) -> list[Outcome]:
-    """Run a scenario under load; what became of each client's requests."""
+    """Run a scenario under load; what became of each client's requests, kept in a file."""
     story = Run(fleet, setup, clients)
-    name = f"{scenario.name}-{setup.habit}-{'with' if setup.system else 'without'}".lower()
-    folder = LOGS / name.replace("_", "-")
+    folder = LOGS / f"{scenario.name}-{setup.name}".lower().replace("_", "-")
     with followed(fleet, folder), evidence(fleet, folder):
         SCENARIOS[scenario](story)
         results = clients.finish()
@@ -37,8 +41,8 @@ def run(
         )
         for client, parts in results.items()
     ]
-    for one in found if keeps else ():
-        keep(one)
+    for one in found if file else ():
+        keep(one, file)
     tell(results, folder)
     return found
 

@@ -28,7 +28,7 @@ DRAIN = {"sharePercent": 50}
 class Scenario(StrEnum):
     """What happens to the pods."""
 
-    SCALE_DOWN = "scale-down 4 to 1"
+    SCALE_DOWN = "scale-down to one pod"
     ROLLING_UPDATE = "rolling update"
     EVICTION = "eviction of a pod"
     CALLED_OFF = "drain called off"
@@ -54,14 +54,14 @@ class Run:
 
 
 def scale_down(run: Run) -> None:
-    """A surge holds four pods; when it is over one pod carries the rest, and three go."""
-    fleet = run.fleet
-    run.setup.start(fleet, 4)
+    """A surge holds all pods; when it is over one pod carries the rest, and the others go."""
+    fleet, pods = run.fleet, run.setup.pods
+    run.setup.start(fleet, pods)
     run.clients.start()
     if run.setup.system:
-        surge = run.clients.surge(20, streams=130)
-        fleet.scale_by(minReplicas=1, maxReplicas=4, behavior=QUICK_DOWN, drain=DRAIN)
-        always(lambda: fleet.replicas() == 4, during=10, what="the surge holds four pods")
+        surge = run.clients.surge(20, streams=run.setup.surge_streams)
+        fleet.scale_by(minReplicas=1, maxReplicas=pods, behavior=QUICK_DOWN, drain=DRAIN)
+        always(lambda: fleet.replicas() == pods, during=10, what="the surge holds all pods")
         surge.result()
     began = time.monotonic()
     if not run.setup.system:
@@ -72,19 +72,18 @@ def scale_down(run: Run) -> None:
 
 
 def rolling_update(run: Run) -> None:
-    """`kubectl rollout restart` of four pods."""
-    fleet = run.fleet
-    run.setup.start(fleet, 4)
+    """`kubectl rollout restart` of all pods."""
+    run.setup.start(run.fleet, run.setup.pods)
     run.clients.start()
     time.sleep(STEADY_S)
-    restart(run)
+    restart(run, within=run.setup.rollout_s)
 
 
-def restart(run: Run, within: int = 240) -> None:
+def restart(run: Run, within: float = 240) -> None:
     """Replace all pods; ends when all old ones have gone."""
     fleet, began, old = run.fleet, time.monotonic(), set(run.names())
     fleet.kubectl("rollout", "restart", f"deployment/{fleet.name}")
-    fleet.kubectl("rollout", "status", f"deployment/{fleet.name}", f"--timeout={within}s")
+    fleet.kubectl("rollout", "status", f"deployment/{fleet.name}", f"--timeout={within:g}s")
     eventually(lambda: not old & set(run.all_pods()), within=90, every=1, what="old pods gone")
     run.facts["seconds"] = round(time.monotonic() - began, 1)
 

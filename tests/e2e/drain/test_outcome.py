@@ -35,11 +35,20 @@ def test_with_and_without_stand_side_by_side_in_the_order_of_the_scenarios():
         found(),
     ]
     assert rows(outcomes) == [
-        ("scale-down 4 to 1", "abort", "fresh", "1,000", "0", "1,000", "100", "cut 40, refused 60"),
+        (
+            "scale-down to one pod",
+            "abort",
+            "fresh",
+            "1,000",
+            "0",
+            "1,000",
+            "100",
+            "cut 40, refused 60",
+        ),
         ("drain called off", "abort", "fresh", "", "", "1,000", "10", "cut 10"),
     ]
-    assert "| scale-down 4 to 1 | abort | fresh | 1,000 | 0 |" in markdown(outcomes)
-    assert "scale-down 4 to 1" in text(outcomes)
+    assert "| scale-down to one pod | abort | fresh | 1,000 | 0 |" in markdown(outcomes)
+    assert "scale-down to one pod" in text(outcomes)
 
 
 def test_a_loss_with_the_system_tells_its_kind_and_what_was_not_sent_is_told():
