@@ -146,11 +146,15 @@ class EngineClient:
         self, method: str, path: str, timeout_s: float, *, payload: Any = None, headers: Any = None
     ) -> Answer:
         headers = {**self._headers(), **(headers or {})}
+        content = None
+        if payload is not None:  # in ASCII: a name that an engine tells may hold half a surrogate
+            content = json.dumps(payload)
+            headers["content-type"] = "application/json"
         try:
             async with (
                 asyncio.timeout(timeout_s),
                 self._client.stream(
-                    method, path, json=payload, headers=headers, timeout=timeout_s
+                    method, path, content=content, headers=headers, timeout=timeout_s
                 ) as response,
             ):
                 return Answer(response.status_code, self._clean(await _small_json(response)))

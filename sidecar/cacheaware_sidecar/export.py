@@ -99,7 +99,7 @@ def _pod(state: PodState, version: str) -> Iterator[Metric]:
         "version": version,
     }
     info = GaugeMetricFamily("cacheaware_info", "What runs here.", labels=list(labels))
-    info.add_metric(list(labels.values()), 1.0)
+    info.add_metric([_sendable(each) for each in labels.values()], 1.0)
     yield info
 
 
@@ -150,13 +150,18 @@ def _start(state: PodState) -> Iterator[Metric]:
         yield from _labeled("cacheaware_warmup_verdict", "How it ended.", ("verdict",), verdict)
 
 
+def _sendable(label: str) -> str:
+    """A label as UTF-8 can hold it: an adapter's name, from an engine, may be half a surrogate."""
+    return label.encode("utf-8", "replace").decode()
+
+
 def _labeled(
     name: str, text: str, labels: tuple[str, ...], values: Mapping[tuple[str, ...], float]
 ) -> Iterator[Metric]:
     """A gauge with a series for each value; none where there is no value."""
     family = GaugeMetricFamily(name, text, labels=labels)
     for each, value in values.items():
-        family.add_metric(each, value)
+        family.add_metric([_sendable(label) for label in each], value)
     if values:
         yield family
 

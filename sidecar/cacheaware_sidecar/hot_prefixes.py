@@ -35,14 +35,21 @@ def read(path: Path) -> tuple[tuple[HotPrefix, ...], tuple[str, ...]]:
         try:
             data = read_small(file, left)
             left -= len(data)
-            found += parse(file.name, data.decode())
+            found += parse(_shown(file), data.decode())
         except OSError as error:
-            problems.append(f"hot prefixes: {file.name}: {error.strerror or error}")
+            problems.append(f"hot prefixes: {_shown(file)}: {error.strerror or error}")
+        except UnicodeDecodeError:
+            problems.append(f"hot prefixes: {_shown(file)}: it is no text; allowed: UTF-8")
         except (ValueError, RecursionError) as error:
-            problems.append(f"hot prefixes: {file.name}: {error}")
+            problems.append(f"hot prefixes: {_shown(file)}: {error}")
     if len(found) > MOST:
         problems.append(f"hot prefixes: {len(found)} are given; the first {MOST} are loaded")
     return tuple(found[:MOST]), tuple(problems)
+
+
+def _shown(file: Path) -> str:
+    """Its name as text: the bytes of a name need not be UTF-8."""
+    return file.name.encode("utf-8", "replace").decode()
 
 
 def _files(path: Path) -> list[Path]:
@@ -58,15 +65,33 @@ def parse(name: str, text: str) -> list[HotPrefix]:
         ValueError: It holds something else; the message says what is allowed.
     """
     if name.endswith(".jsonl"):
-        entries = [json.loads(line) for line in text.splitlines() if line.strip()]
+        entries = [_json(line) for line in text.splitlines() if line.strip()]
     elif name.endswith(".json"):
-        value = json.loads(text)
+        value = _json(text)
         entries = value if isinstance(value, list) else [value]
     else:
         entries = [{"prompt": text}]
     several = len(entries) > 1
     names = (f"{name}#{number}" if several else name for number in range(1, len(entries) + 1))
     return [HotPrefix(each, _body(entry)) for each, entry in zip(names, entries, strict=True)]
+
+
+def _json(text: str) -> Any:
+    """What the text holds, if it can be sent on as it is.
+
+    Raises:
+        ValueError: It is no JSON (RFC 8259), or holds half a surrogate pair, which no UTF-8 has.
+    """
+    value = json.loads(text, parse_constant=_refuse_constant)
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        raise ValueError("half a surrogate pair; allowed: whole characters") from None
+    return value
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is no JSON; allowed: numbers")
 
 
 def _body(entry: Any) -> dict[str, Any]:

@@ -19,6 +19,8 @@ ALIGNMENT = 16
 """Kernels are specialised on sizes that are a multiple of 16 and on sizes that are not."""
 MARGIN = 1.03
 """A prompt is aimed a little longer than needed, for words that differ in tokens."""
+LEAST_RATE = 0.25
+"""Tokens a word at least, whatever an engine counts: it bounds what a wrong count makes us ask."""
 MOST_MORE_WORDS = 64
 """So many words more are tried out on paper to meet a multiple."""
 PICTURE = 224
@@ -83,10 +85,11 @@ def words_for(length: Length, counted: Sequence[tuple[int, int]]) -> int:
     least = length.more_than + 1
     most = length.at_most or ceil(least * MARGIN)
     aim = max(least, min(ceil(least * MARGIN), most))
-    words = max(1, ceil((aim - added) / rate))
+    longest = ceil(aim / LEAST_RATE)
+    words = min(max(1, ceil((aim - added) / rate)), longest)
     if length.aligned is None:
         return words
-    fewest = max(1, ceil((least - added) / rate))
+    fewest = min(max(1, ceil((least - added) / rate)), longest)
     tried = range(fewest, fewest + MOST_MORE_WORDS)
     return next((each for each in tried if length.is_met(round(each * rate + added))), words)
 
@@ -98,6 +101,6 @@ def _line(counted: Sequence[tuple[int, int]]) -> tuple[float, float]:
     words, tokens = counted[-1]
     for before, less in reversed(counted):
         slope = (tokens - less) / (words - before) if words != before else 0.0
-        if slope > 0:
+        if slope >= LEAST_RATE:
             return slope, tokens - slope * words
-    return max(tokens / words, 0.01), 0.0
+    return max(tokens / words, LEAST_RATE), 0.0

@@ -2,6 +2,7 @@
 
 import os
 import secrets
+import stat
 from contextlib import suppress
 from pathlib import Path
 
@@ -34,11 +35,18 @@ def read_small(path: Path, largest: int = LARGEST) -> bytes:
     Raises:
         OSError: it is missing, no file, or larger.
     """
-    with path.open("rb") as file:
+    with open(path, "rb", opener=_without_waiting) as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise OSError(f"{path} is no file")
         data = file.read(largest + 1)
     if len(data) > largest:
         raise OSError(f"{path} is larger than {largest} bytes")
     return data
+
+
+def _without_waiting(path: str, flags: int) -> int:
+    """Opens a pipe, too, at once: nobody may ever write to it."""
+    return os.open(path, flags | os.O_NONBLOCK)
 
 
 def read_token(path: Path | None) -> str | None:

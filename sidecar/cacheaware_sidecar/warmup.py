@@ -7,6 +7,7 @@ when every step is at rest, was loaded (a hot prefix) or skipped; the budget end
 
 import asyncio
 import random
+from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -30,6 +31,8 @@ from cacheaware_sidecar.warmup_plan import CHAT, COMPLETIONS, IMAGE, Step, body_
 RETRY_S = 1.0
 TRIES = 4
 """So often a prompt's length is corrected before it is given up or taken as it is."""
+CUTS = 3
+"""So often a connection may be cut at a step that the user named before it is skipped."""
 PATIENCE = 5
 """So often a step that the user named may be answered with an error before it is skipped."""
 
@@ -151,6 +154,8 @@ class Runner:
         """Asks all steps; ends early where the engine can't be warmed or the budget is used up."""
         self._until = self.clock() + self.budget.seconds
         self._trouble = ""
+        self._cuts: Counter[str] = Counter()
+        """By step, over all engines: it may be the request that the engine can't take."""
         verdict, problems = Verdict.WARM, []
         try:
             while not await self._all(steps):
@@ -266,6 +271,9 @@ class Runner:
                 return reply
             if answer.cut:
                 self._trouble = said(answer)
+                self._cuts[step.name] += 1
+                if step.is_named and self._cuts[step.name] >= CUTS:
+                    return reply
                 raise _Cut
             errors += 1
             if step.is_named and errors >= PATIENCE:

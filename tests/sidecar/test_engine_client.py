@@ -180,6 +180,16 @@ async def test_the_key_goes_along_and_is_taken_out_of_what_comes_back(tmp_path):
     assert told.body == {"error": {"message": "bad key ***"}}
 
 
+async def test_a_name_that_no_utf_8_can_hold_is_sent_all_the_same():
+    def answer(request):
+        assert request.headers["content-type"] == "application/json"
+        return httpx.Response(200, content=request.content)
+
+    told = await client(answer).ask("/v1/completions", {"model": "ad\ud800"}, 1.0)
+
+    assert (told.status, told.body) == (200, {"model": "ad\ud800"})
+
+
 @pytest.mark.parametrize(
     ("content", "expected"),
     [

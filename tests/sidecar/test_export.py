@@ -156,3 +156,12 @@ def test_what_an_old_page_said_is_unknown_but_the_page_size_is_not():
 )
 def test_what_is_shown(key, value):
     assert samples(full())[key] == value
+
+
+def test_a_name_that_no_utf_8_can_hold_does_not_spoil_the_page():
+    view = full()
+    shapes = (replace(view.state.warmup.shapes[0], name="lora:\ud800"),)
+    warmup = replace(view.state.warmup, shapes=shapes)
+    shown = samples(replace(view, state=replace(view.state, warmup=warmup, version="\udfff")))
+
+    assert shown["cacheaware_warmup_latency_seconds", ("at", "last"), ("shape", "lora:?")] == 0.3

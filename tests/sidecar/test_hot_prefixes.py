@@ -1,4 +1,5 @@
 import json
+import os
 
 import pytest
 
@@ -107,3 +108,42 @@ def test_only_so_many_are_loaded(tmp_path):
 
     assert len(found) == 64
     assert problems == ("hot prefixes: 70 are given; the first 64 are loaded",)
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (b'{"prompt": "a \\ud800 b"}', "half a surrogate pair; allowed: whole characters"),
+        (
+            b'{"prompt": "a", "model": "\\udfff"}',
+            "half a surrogate pair; allowed: whole characters",
+        ),
+        (b'{"messages": [{"weight": NaN}]}', "NaN is no JSON; allowed: numbers"),
+        (b'{"messages": [{"weight": -Infinity}]}', "-Infinity is no JSON; allowed: numbers"),
+        (b"\xff\xfe", "it is no text; allowed: UTF-8"),
+    ],
+)
+def test_what_could_not_be_sent_is_told_and_the_good_ones_are_loaded(tmp_path, content, why):
+    (tmp_path / "bad.json").write_bytes(content)
+    (tmp_path / "good").write_text("x")
+    found, problems = read(tmp_path)
+
+    assert [each.name for each in found] == ["good"]
+    assert problems == (f"hot prefixes: bad.json: {why}",)
+
+
+def test_a_name_that_is_no_text_is_shown_as_text(tmp_path):
+    path = os.fsencode(str(tmp_path / "a")) + b"\xff"
+    with open(path, "w", encoding="utf-8") as file:  # noqa: PTH123 - a name of bytes
+        file.write("x")
+
+    assert [each.name for each in read(tmp_path)[0]] == ["a?"]
+
+
+def test_a_pipe_does_not_hold_the_others_up(tmp_path):
+    os.mkfifo(tmp_path / "a")
+    (tmp_path / "b").write_text("x")
+    found, problems = read(tmp_path)
+
+    assert [each.name for each in found] == ["b"]
+    assert problems == (f"hot prefixes: a: {tmp_path / 'a'} is no file",)

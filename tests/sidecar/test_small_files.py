@@ -1,6 +1,8 @@
+import os
+
 import pytest
 
-from cacheaware_sidecar.small_files import read_token, write_atomically
+from cacheaware_sidecar.small_files import read_small, read_token, write_atomically
 
 
 def test_a_file_is_replaced_whole_and_nothing_is_left_beside_it(tmp_path):
@@ -50,3 +52,10 @@ def test_a_token_that_can_not_be_sent_is_none(tmp_path, content, token):
 
     assert read_token(tmp_path / "t") == token
     assert read_token(None) is None
+
+
+def test_a_pipe_is_no_file_and_is_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+
+    with pytest.raises(OSError, match="is no file"):
+        read_small(tmp_path / "pipe")

@@ -301,6 +301,20 @@ async def test_an_engine_that_was_replaced_in_the_middle_is_asked_all_steps():
     assert shape(result, "short").requests == 3
 
 
+async def test_a_prefix_at_which_the_engine_hangs_up_each_time_is_skipped_and_the_rest_is_warm():
+    engine = Engine(by_field={"bad": Answer(None, error="broken answer", cut=True)})
+    bad, good = (
+        HotPrefix("bad", {"prompt": "p", "model": "bad"}),
+        HotPrefix("good", {"prompt": "g"}),
+    )
+    result = await run(engine, wishes=Wishes(prefixes=(bad, good)))
+
+    assert result.verdict == "Warm"
+    refusal = "warm-up: step prefix:bad was skipped: the engine refuses: broken answer"
+    assert result.problems == (refusal,)
+    assert shape(result, "prefix:good").requests == 1
+
+
 async def test_a_cut_among_several_at_once_starts_the_plan_again():
     engine = Engine()
     replies = [engine._answer(COMPLETIONS, {"prompt": "w " * 600, "max_tokens": 8})] * 15
