@@ -24,9 +24,9 @@ from cacheaware.cli.manifest_files import shown, text_of
 from cacheaware.cli.output import Format, OutputOption
 from cacheaware.doctor.facts import Facts, NodeGpus
 from cacheaware.doctor.findings import Finding, Severity, at_least
-from cacheaware.doctor.subject import LWS, Subject
+from cacheaware.doctor.subject import Subject
 from cacheaware.workload.engine import engine_of, kind_of, takes_gpu
-from cacheaware.workload.template import Workload, workload_of
+from cacheaware.workload.template import LWS, Workload, workload_of
 
 if TYPE_CHECKING:
     from cacheaware.kube import Kube

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 from cacheaware.doctor.findings import Finding
 from cacheaware.doctor.rollout import Rolling, downtime, rolling_of
-from cacheaware.doctor.subject import LWS, Subject, seconds_of
+from cacheaware.doctor.subject import Subject
 from cacheaware.workload.engine import accelerators
-from cacheaware.workload.template import WORKER, below
+from cacheaware.workload.template import LWS, WORKER, below
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +36,9 @@ def gpus_each(subject: Subject) -> int:
     own = max(subject.gpus.values(), default=0)
     if subject.workload.kind != LWS:
         return own
-    template = below(subject.workload.body, ("spec", "leaderWorkerTemplate")) or {}
-    size = seconds_of(template.get("size"), 1)
-    pod = below(template, (WORKER, "spec")) or {}
+    pod = below(subject.workload.group, (WORKER, "spec")) or {}
     worker = [sum(accelerators(one).values()) for one in pod.get("containers") or ()]
-    return own + (size - 1) * sum(worker)
+    return own + (subject.workload.group_size - 1) * sum(worker)
 
 
 def capacity(subject: Subject) -> Iterator[Finding]:

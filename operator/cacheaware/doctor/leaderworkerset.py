@@ -5,8 +5,8 @@ from typing import Any
 
 from cacheaware.doctor.findings import Finding
 from cacheaware.doctor.sidecar import is_ours
-from cacheaware.doctor.subject import LWS, Subject, seconds_of
-from cacheaware.workload.template import LEADER, WORKER, below
+from cacheaware.doctor.subject import Subject
+from cacheaware.workload.template import LEADER, LWS, WORKER
 
 RECREATE = "RecreateGroupOnPodRestart"
 
@@ -15,8 +15,7 @@ def leaderworkerset(subject: Subject) -> Iterator[Finding]:
     """What is special where workers serve nothing themselves."""
     if subject.workload.kind != LWS:
         return
-    group = below(subject.workload.body, ("spec", "leaderWorkerTemplate")) or {}
-    size = seconds_of(group.get("size"), 1)
+    group, size = subject.workload.group, subject.workload.group_size
     yield from leader_ready(subject, size)
     yield from recreated(subject, group)
     if size > 1 and carries(group.get(WORKER)):

@@ -6,12 +6,11 @@ from typing import Any, Final
 
 from cacheaware.doctor import measured
 from cacheaware.doctor.facts import Facts, NodeAutoscaler
-from cacheaware.doctor.subject import LWS
 from cacheaware.doctor.targets import selects
 from cacheaware.kube import Kube, KubeError
 from cacheaware.paths import scalers_path
 from cacheaware.pods import pod_record
-from cacheaware.workload.template import Workload, workload_of
+from cacheaware.workload.template import LWS, LWS_NAME, Workload, workload_of
 from cacheaware_sidecar.state import PodState
 from cacheaware_sidecar.state_json import StateError, pod_state_from_json
 
@@ -20,10 +19,7 @@ PATHS: Final = {
     "StatefulSet": "/apis/apps/v1/namespaces/{}/statefulsets",
     LWS: "/apis/leaderworkerset.x-k8s.io/v1/namespaces/{}/leaderworkersets",
 }
-LWS_NAME, LWS_WORKER = (
-    "leaderworkerset.sigs.k8s.io/name",
-    "leaderworkerset.sigs.k8s.io/worker-index",
-)
+LWS_WORKER = "leaderworkerset.sigs.k8s.io/worker-index"
 BUDGETS = "/apis/policy/v1/namespaces/{}/poddisruptionbudgets"
 HORIZONTAL = "/apis/autoscaling/v2/namespaces/{}/horizontalpodautoscalers"
 VERTICAL = "/apis/autoscaling.k8s.io/v1/namespaces/{}/verticalpodautoscalers"

@@ -6,8 +6,9 @@ from typing import Any
 from cacheaware.doctor.findings import Finding
 from cacheaware.doctor.probes import probe_of
 from cacheaware.doctor.sidecar import LIVENESS, READINESS, Place, Sidecar, mounts_of
-from cacheaware.doctor.subject import LWS, Subject
+from cacheaware.doctor.subject import Subject
 from cacheaware.workload.hooks import DRAIN_SCRIPT
+from cacheaware.workload.template import LWS
 
 INJECT = "run `cacheaware inject`, which puts the sidecar where it belongs"
 CORDON_S = 5

@@ -6,7 +6,8 @@ from math import ceil
 from typing import Any
 
 from cacheaware.doctor.findings import Finding
-from cacheaware.doctor.subject import Subject, seconds_of
+from cacheaware.doctor.subject import Subject
+from cacheaware.workload.template import whole_number
 
 MARGIN = 1.2
 """A startupProbe should bear loads 20 % longer than the one measured."""
@@ -41,9 +42,9 @@ def probe_of(container: Any, name: str) -> Probe | None:
     if not isinstance(probe, Mapping):
         return None
     return Probe(
-        seconds_of(probe.get("initialDelaySeconds"), 0),
-        seconds_of(probe.get("periodSeconds"), 10),
-        seconds_of(probe.get("failureThreshold"), 3),
+        whole_number(probe.get("initialDelaySeconds"), 0),
+        whole_number(probe.get("periodSeconds"), 10),
+        whole_number(probe.get("failureThreshold"), 3),
     )
 
 
@@ -64,12 +65,13 @@ def unknown_load(
     subject: Subject, startup: Probe | None, liveness: Probe | None
 ) -> Iterator[Finding]:
     """What can be said without the time to load."""
-    if startup is None and liveness is None:
-        return
     if startup is not None:
         given = f"the startupProbe gives the engine {startup.budget_s} s to load"
+    elif liveness is not None:
+        killed = liveness.kills_after_s
+        given = f"the livenessProbe restarts an engine that is not up after {killed} s"
     else:
-        given = f"the livenessProbe restarts an engine that is not up after {killed_at(liveness)} s"
+        return
     yield subject.info(
         "load-time-unknown",
         f"{given}; whether that is enough is not known",
@@ -144,11 +146,6 @@ def readiness_probe(subject: Subject) -> Iterator[Finding]:
             f" {load:g} s: the pod serves later than it could",
             "set readinessProbe.initialDelaySeconds to 0",
         )
-
-
-def killed_at(liveness: Probe | None) -> int:
-    """Seconds until a livenessProbe acts for the first time; 0 without one."""
-    return 0 if liveness is None else liveness.kills_after_s
 
 
 def failures_needed(load: float, startup: Probe) -> int:

@@ -7,7 +7,8 @@ from typing import Any
 
 from cacheaware.doctor.findings import Finding
 from cacheaware.doctor.probes import probe_of
-from cacheaware.doctor.subject import LWS, Subject, seconds_of
+from cacheaware.doctor.subject import Subject
+from cacheaware.workload.template import LWS, whole_number
 
 PROGRESS_S = 600
 """progressDeadlineSeconds where a Deployment names none (Kubernetes)."""
@@ -148,8 +149,8 @@ def progress(subject: Subject) -> Iterator[Finding]:
     """The progress deadline against the time a pod takes to be Ready."""
     if subject.workload.kind != "Deployment":
         return
-    deadline = seconds_of(subject.spec.get("progressDeadlineSeconds"), PROGRESS_S)
-    warmup, ready = warmup_s(subject), seconds_of(subject.spec.get("minReadySeconds"), 0)
+    deadline = whole_number(subject.spec.get("progressDeadlineSeconds"), PROGRESS_S)
+    warmup, ready = warmup_s(subject), whole_number(subject.spec.get("minReadySeconds"), 0)
     load = subject.facts.load_s
     startup = probe_of(subject.engine.container, "startupProbe")
     longest = startup.budget_s if load is None and startup is not None else load

@@ -13,6 +13,7 @@ from math import ceil
 
 from cacheaware.doctor.findings import Finding
 from cacheaware.doctor.longest import EXAMPLE_S, LONGEST_MARGIN_S, recommended_grace_s
+from cacheaware.doctor.sigterm import VLLM_SINCE
 from cacheaware.doctor.subject import Subject
 from cacheaware.workload.engine import image_name
 from cacheaware.workload.hooks import HookKind
@@ -152,7 +153,7 @@ def said_longest(subject: Subject) -> str:
 
 def timeout_instead(subject: Subject, hook_s: float) -> str:
     """The engine's own timeout as the other way, where it has one."""
-    if subject.engine.kind != "vllm" or subject.engine.before(0, 18):
+    if subject.engine.kind != "vllm" or subject.engine.before(*VLLM_SINCE):
         return ""
     wait = max(hook_s, ENDPOINT_S)
     limit = ceil(subject.facts.longest_request_s or EXAMPLE_S) + LONGEST_MARGIN_S

@@ -11,10 +11,6 @@ from cacheaware.workload.engine import Engine, accelerators
 from cacheaware.workload.hooks import Hook, hook_of
 from cacheaware.workload.template import Workload
 
-GRACE_S = 30
-"""terminationGracePeriodSeconds where a template names none (Kubernetes)."""
-LWS = "LeaderWorkerSet"
-
 
 @dataclass(frozen=True, slots=True)
 class Subject:
@@ -27,7 +23,7 @@ class Subject:
     @property
     def grace(self) -> int:
         """Seconds from the deletion of a pod until it is killed."""
-        return seconds_of(self.workload.spec.get("terminationGracePeriodSeconds"), GRACE_S)
+        return self.workload.grace_s
 
     @property
     def hook(self) -> Hook:
@@ -88,8 +84,3 @@ class Subject:
     def finding(self, severity: Severity, id_: str, message: str, fix: str) -> Finding:
         """A finding about this workload."""
         return Finding(id_, severity, str(self.workload), message, fix)
-
-
-def seconds_of(value: Any, default: int) -> int:
-    """A field of whole seconds; the default where it is left out."""
-    return value if isinstance(value, int) and not isinstance(value, bool) else default

@@ -5,7 +5,6 @@ from typing import Any
 
 from cacheaware.doctor.longest import EXAMPLE_S, LONGEST_MARGIN_S
 from cacheaware.doctor.sigterm import VLLM_FLAG, VLLM_SINCE, habit_of
-from cacheaware.doctor.subject import GRACE_S, seconds_of
 from cacheaware.inject.options import HookForm
 from cacheaware.inject.pod import SHARED_DIR, LeftAloneError, Pod
 from cacheaware.workload.command import argv_of, script_of
@@ -107,7 +106,7 @@ def add_grace(pod: Pod, shutdown_s: int, hooked: bool) -> int:
     Raises:
         LeftAloneError: it was told a shorter one than a drain needs at least.
     """
-    now = seconds_of(pod.spec.get("terminationGracePeriodSeconds"), GRACE_S)
+    now = pod.workload.grace_s
     wanted = pod.options.grace
     if wanted is None:
         wanted = max(now, shutdown_s + MARGIN_S + needed_s(pod)) if hooked else now

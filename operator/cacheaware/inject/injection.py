@@ -4,7 +4,6 @@ from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
-from cacheaware.doctor.subject import LWS, seconds_of
 from cacheaware.inject.api_key import note_plain_key
 from cacheaware.inject.environment import Told
 from cacheaware.inject.hooks import (
@@ -24,7 +23,7 @@ from cacheaware.inject.removal import removed, sidecars
 from cacheaware.inject.sidecar import container, with_own
 from cacheaware.inject.volumes import add_volumes
 from cacheaware.workload.engine import engine_of
-from cacheaware.workload.template import Workload, below, workload_of
+from cacheaware.workload.template import LWS, Workload, workload_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +82,7 @@ def check_group(workload: Workload) -> None:
     Raises:
         LeftAloneError: leader and workers are one template, or wait for each other.
     """
-    group = below(workload.body, ("spec", "leaderWorkerTemplate"))
-    if seconds_of(group.get("size"), 1) <= 1:
+    if workload.group_size <= 1:
         return
     if workload.leads_by_worker_template:
         raise LeftAloneError(
@@ -151,10 +149,7 @@ def settled(old: Any, new: Any) -> Any:
     if isinstance(old, dict) and isinstance(new, dict):
         return {key: settled(old[key], one) if key in old else one for key, one in new.items()}
     if isinstance(old, list) and isinstance(new, list) and new:
-        order, named = (
-            names(old),
-            dict(zip(names(new) or (), new, strict=False)),
-        )
+        order, named = names(old), dict(zip(names(new) or (), new, strict=False))
         if order and set(order) == set(named) and len(order) == len(new):
             return [settled(one, named[key]) for key, one in zip(order, old, strict=True)]
     return new

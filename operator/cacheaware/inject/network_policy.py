@@ -3,14 +3,12 @@
 from typing import Any
 
 from cacheaware.doctor.sidecar import sidecar_of
-from cacheaware.doctor.subject import LWS
 from cacheaware.inject.options import ACCOUNT
 from cacheaware.inject.record import record_of
-from cacheaware.workload.template import workload_of
+from cacheaware.workload.template import LWS, LWS_NAME, workload_of
 
 OPERATOR = {"app.kubernetes.io/name": "cacheaware", "app.kubernetes.io/component": "operator"}
 """Labels that the chart gives the operator's pods."""
-LWS_NAME = "leaderworkerset.sigs.k8s.io/name"
 
 
 def network_policy(body: Any) -> dict[str, Any] | None:

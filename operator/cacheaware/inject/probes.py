@@ -8,10 +8,9 @@ from typing import Any
 
 from cacheaware.doctor.leaderworkerset import RECREATE
 from cacheaware.doctor.sidecar import LIVENESS, READINESS
-from cacheaware.doctor.subject import LWS
 from cacheaware.inject.pod import Pod
 from cacheaware.names import SIDECAR_PORT_NAME
-from cacheaware.workload.template import below
+from cacheaware.workload.template import LWS
 
 
 def readiness_probe(port: int | str) -> dict[str, Any]:
@@ -41,8 +40,7 @@ def recreates_group(pod: Pod) -> bool:
     """Whether a restart of any container ends a whole group: then nothing may restart ours."""
     if pod.workload.kind != LWS:
         return False
-    group = below(pod.workload.body, ("spec", "leaderWorkerTemplate"))
-    return bool(group.get("restartPolicy", RECREATE) == RECREATE)
+    return bool(pod.workload.group.get("restartPolicy", RECREATE) == RECREATE)
 
 
 def gate_engine(pod: Pod, port: int) -> None:

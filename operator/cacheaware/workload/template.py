@@ -2,15 +2,23 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
+T = TypeVar("T")
+
+LWS = "LeaderWorkerSet"
+LWS_NAME = "leaderworkerset.sigs.k8s.io/name"
+"""Label of a LeaderWorkerSet's pods: its name."""
+GROUP = ("spec", "leaderWorkerTemplate")
 TEMPLATES: dict[tuple[str, str], tuple[str, ...]] = {
     ("apps", "Deployment"): ("spec", "template"),
     ("apps", "StatefulSet"): ("spec", "template"),
-    ("leaderworkerset.x-k8s.io", "LeaderWorkerSet"): ("spec", "leaderWorkerTemplate"),
+    ("leaderworkerset.x-k8s.io", LWS): GROUP,
 }
 """By (API group, kind): where the pod template is."""
 LEADER, WORKER = "leaderTemplate", "workerTemplate"
+GRACE_S = 30
+"""terminationGracePeriodSeconds where a template names none (Kubernetes)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +40,12 @@ class Workload:
     @property
     def replicas(self) -> int | None:
         """As the manifest asks for; None where it leaves that to others."""
-        count = (self.body.get("spec") or {}).get("replicas")
-        return count if isinstance(count, int) and not isinstance(count, bool) else None
+        return whole_number((self.body.get("spec") or {}).get("replicas"), None)
+
+    @property
+    def grace_s(self) -> int:
+        """Seconds from the deletion of a pod until it is killed."""
+        return whole_number(self.spec.get("terminationGracePeriodSeconds"), GRACE_S)
 
     @property
     def containers(self) -> list[Any]:
@@ -51,10 +63,20 @@ class Workload:
         return [one for one in self.init_containers if one.get("restartPolicy") == "Always"]
 
     @property
+    def group(self) -> Mapping[str, Any]:
+        """What makes the groups of pods of a LeaderWorkerSet; empty for other kinds."""
+        group = below(self.body, GROUP)
+        return group if isinstance(group, Mapping) else {}
+
+    @property
+    def group_size(self) -> int:
+        """Pods of one group, its leader among them."""
+        return whole_number(self.group.get("size"), 1)
+
+    @property
     def leads_by_worker_template(self) -> bool:
         """Whether leader and workers of a LeaderWorkerSet are made from one template."""
-        group = below(self.body, ("spec", "leaderWorkerTemplate"))
-        return isinstance(group, Mapping) and self.template is group.get(WORKER)
+        return self.template is self.group.get(WORKER)
 
     def __str__(self) -> str:
         return f"{self.kind.lower()}/{self.name}"
@@ -75,6 +97,11 @@ def workload_of(document: Any) -> Workload | None:
     meta = meta if isinstance(meta, Mapping) else {}
     name = str(meta.get("name") or "")
     return Workload(str(document["kind"]), meta.get("namespace"), name, document, template)
+
+
+def whole_number(value: Any, default: T) -> int | T:
+    """A field that holds a whole number; the default where it is left out."""
+    return value if isinstance(value, int) and not isinstance(value, bool) else default
 
 
 def mappings(value: Any) -> list[Any]:
