@@ -13,6 +13,8 @@ from cacheaware.pods import PodRecord
 
 RENEW_SECONDS = 20.0
 """A third of the lease: two renewals may fail before a pod comes back by itself."""
+SURE_SECONDS = 45.0
+"""So long after its last renewal a cordon surely lasts until a write has ended."""
 REFUSED_SECONDS = 60.0
 """So long a pod that could not be cordoned is not asked again."""
 
@@ -33,6 +35,11 @@ class CordonMemory:
         """Why pods can't be cordoned now."""
         self.refused = {uid: one for uid, one in self.refused.items() if one[0] > now}
         return {uid: why for uid, (_, why) in self.refused.items()}
+
+    def surely_last(self, uids: Iterable[str], now: float) -> bool:
+        """Whether none of these cordons may end by itself while a shrink is written."""
+        never = float("-inf")
+        return all(now - self.renewed.get(uid, never) < SURE_SECONDS for uid in uids)
 
     def keep(self, uids: set[str]) -> None:
         """Forget the pods that are gone."""
@@ -106,10 +113,12 @@ class Cordons:
             memory.going.note(one, outcome, now)
 
     def _due(self, decision: Decision, memory: CordonMemory) -> list[Victim]:
+        """Those that are to stay out: the empty ones too, until their end is written."""
         now, never = self._clock(), float("-inf")
+        emptied = (one for one in decision.victims if one.cordoned)
         return [
             one
-            for one in decision.cordons
+            for one in (*decision.cordons, *emptied)
             if now - memory.renewed.get(one.uid, never) >= RENEW_SECONDS
         ]
 

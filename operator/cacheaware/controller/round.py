@@ -219,7 +219,9 @@ class Round:
     ) -> None:
         """Cordons first, then the replicas."""
         await self._move(scaler, state, sight.records, decision)
-        if scaler.policy.mode == "Scale" and decision.changes:
+        out = [one.uid for one in decision.victims if one.cordoned]
+        lasts = state.cordons.surely_last(out, self.clock())
+        if scaler.policy.mode == "Scale" and decision.changes and lasts:
             await self._scale(scaler, state, sight, decision)
         else:
             state.write_fault = None
@@ -233,7 +235,7 @@ class Round:
     ) -> None:
         """Pods out of the endpoints and back into them, and what pods that go must know."""
         acts = scaler.policy.mode == "Scale" and self._still_wanted(scaler)
-        wanted = decision if acts else replace(decision, cordons=())
+        wanted = decision if acts else replace(decision, cordons=(), victims=())
         by_uid = {record.uid: record for record in records}
         state.cordons.going.see(records, self.clock())
         moving = self.cordons.carry_out(wanted, by_uid, scaler.uid, state.cordons)

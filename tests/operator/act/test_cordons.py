@@ -1,8 +1,16 @@
 """Carrying out cordons: what comes first, what is renewed, what is remembered."""
 
+from dataclasses import replace
+
 import pytest
 
-from cacheaware.act.cordons import REFUSED_SECONDS, RENEW_SECONDS, CordonMemory, Cordons
+from cacheaware.act.cordons import (
+    REFUSED_SECONDS,
+    RENEW_SECONDS,
+    SURE_SECONDS,
+    CordonMemory,
+    Cordons,
+)
 from cacheaware.act.outcome import Outcome
 from cacheaware.decide.decision import Decision, Victim
 from cacheaware.pods import PodRecord
@@ -40,10 +48,11 @@ def clock():
 def carry(sidecars, clock):
     cordons, memory = Cordons(sidecars, clock=lambda: clock[0]), CordonMemory()
 
-    async def carry_out(out="", back=""):
+    async def carry_out(out="", back="", empty=""):
         decision = Decision(
             desired=3, current=3, reason="Draining", message="", cordons=victims(out),
             uncordons=victims(back),
+            victims=tuple(replace(one, cordoned=True) for one in victims(empty)),
         )  # fmt: skip
         return await cordons.carry_out(decision, RECORDS, "cas", memory)
 
@@ -89,6 +98,27 @@ async def test_a_renewal_that_fails_is_tried_again_in_the_next_round(carry, side
     clock[0] += 5
     await carry(out="a")
     assert len(sidecars.calls) == 3
+
+
+async def test_one_that_is_empty_is_kept_out_until_its_end_is_written(carry, sidecars, clock):
+    await carry(out="a")
+    for _ in range(10):
+        clock[0] += RENEW_SECONDS
+        await carry(empty="a")
+    assert len(sidecars.calls) == 11
+    assert carry.memory.surely_last("a", clock[0])
+
+
+async def test_one_that_may_serve_again_at_any_moment_is_not_surely_out(carry, sidecars, clock):
+    await carry(out="a")
+    sidecars.answers["a"] = Outcome(0, "gone")
+    clock[0] += SURE_SECONDS - 1
+    await carry(empty="a")
+    assert carry.memory.surely_last("a", clock[0])
+    clock[0] += 1
+    await carry(empty="a")
+    assert not carry.memory.surely_last("a", clock[0])
+    assert not carry.memory.surely_last("b", clock[0]), "never cordoned by this run"
 
 
 async def test_a_refusal_is_an_obstacle_for_a_minute_and_told_once(carry, sidecars, clock):

@@ -4,6 +4,7 @@ import asyncio
 from dataclasses import replace
 
 import pytest
+from tests.operator.fake_api import Fault
 from tests.operator.fake_pods import FakePod
 
 from cacheaware.act import cordons
@@ -120,6 +121,36 @@ async def test_a_cordon_is_renewed_before_it_ends_with_the_token_it_has(drained,
     await world.until(lambda: len(fakes(world)[1].calls) >= 3)
     assert {name for name, _, _ in fakes(world)[1].calls} == {"cordon"}
     assert world.api.minted == 1
+
+
+async def test_while_the_replicas_cannot_be_written_an_empty_pod_stays_out(drained, monkeypatch):
+    monkeypatch.setattr(cordons, "RENEW_SECONDS", 0.1)
+    world = await drained(5, 1)
+    refusal = Fault(lambda method, path: method != "GET" and path.endswith("/scale"), 403)
+    world.api.faults.append(refusal)
+    await world.until(lambda: out(world) == ["chat-002"])
+    fakes(world)[1].running = fakes(world)[1].usage = 0
+    await world.until(world.scale_writes)
+    renewed = len(fakes(world)[1].calls)
+    await world.until(lambda: len(fakes(world)[1].calls) >= renewed + 3)
+    assert out(world) == ["chat-002"]
+    assert not world.events("Uncordoned")
+    world.api.faults.remove(refusal)
+    await world.until(lambda: names(world) == ["chat-001"])
+
+
+async def test_a_pod_whose_cordon_may_end_at_any_moment_is_not_given_up(drained, monkeypatch):
+    monkeypatch.setattr(cordons, "RENEW_SECONDS", 0.1)
+    monkeypatch.setattr(cordons, "SURE_SECONDS", 1.0)
+    world = await drained(5, 1)
+    await world.until(lambda: out(world) == ["chat-002"])
+    fakes(world)[1].cordon_status = 503
+    await asyncio.sleep(1.2)
+    fakes(world)[1].running = fakes(world)[1].usage = 0
+    await world.rounds(4)
+    assert world.scale_writes() == []
+    fakes(world)[1].cordon_status = 200
+    await world.until(lambda: names(world) == ["chat-001"])
 
 
 async def test_between_renewals_a_sidecar_is_left_alone(drained):
