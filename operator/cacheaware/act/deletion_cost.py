@@ -22,27 +22,19 @@ def marked(record: PodRecord, rank: int, owner: str) -> dict[str, Any]:
     """The patch that makes a victim go first; the cost it had is kept in the mark."""
     before = record.deletion_cost if record.deletion_cost_by is None else kept_cost(record)
     mark = {"by": owner, "was": before}
-    return {
-        "metadata": {
-            "annotations": {
-                names.DELETION_COST: str(LOWEST + rank),
-                names.DELETION_COST_OWNER: json.dumps(mark, separators=(",", ":")),
-            }
-        }
-    }
+    return annotated(LOWEST + rank, json.dumps(mark, separators=(",", ":")))
 
 
 def restored(record: PodRecord) -> dict[str, Any]:
     """The patch that takes our cost back and leaves what was there before us."""
-    before = kept_cost(record)
-    return {
-        "metadata": {
-            "annotations": {
-                names.DELETION_COST: None if before is None else str(before),
-                names.DELETION_COST_OWNER: None,
-            }
-        }
-    }
+    return annotated(kept_cost(record), None)
+
+
+def annotated(cost: int | None, mark: str | None) -> dict[str, Any]:
+    """The patch that sets a cost and a mark; None takes one away."""
+    text = None if cost is None else str(cost)
+    annotations = {names.DELETION_COST: text, names.DELETION_COST_OWNER: mark}
+    return {"metadata": {"annotations": annotations}}
 
 
 def mark_of(record: PodRecord) -> dict[str, Any]:

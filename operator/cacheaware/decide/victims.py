@@ -13,6 +13,7 @@ requests, one goes at a time. Who dies is the workload's choice, so the order is
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 
 from cacheaware.decide.decision import Victim
 from cacheaware.decide.demand import Signal
@@ -171,12 +172,12 @@ def ordinal(name: str) -> float:
 
 def leading(asked: Asked, pods: Iterable[Pod]) -> list[Pod]:
     """The pods before the first one that may not go."""
-    chosen = []
-    for pod in pods:
-        if ordinal(pod.view.name) == NO_ORDINAL or not may_go(pod, asked):
-            break
-        chosen.append(pod)
-    return chosen
+    return list(takewhile(lambda pod: has_ordinal(pod) and may_go(pod, asked), pods))
+
+
+def has_ordinal(pod: Pod) -> bool:
+    """Whether a pod's name ends in a number: without one its place in the order is not known."""
+    return ordinal(pod.view.name) != NO_ORDINAL
 
 
 def drainable(asked: Asked) -> Pod | None:
