@@ -9,7 +9,7 @@ GIVE_UP_SECONDS = 120.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shrink:
+class WrittenShrink:
     """A shrink that was written."""
 
     at: float
@@ -22,7 +22,7 @@ class Shrink:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class ShrinkOutcome:
     """What became of a shrink."""
 
     wrong: tuple[str, ...]
@@ -31,10 +31,10 @@ class Outcome:
     """Names of pods that were chosen and stayed."""
 
 
-def shrink_of(records: Sequence[PodRecord], victims: Sequence[str], now: float) -> Shrink:
+def shrink_of(records: Sequence[PodRecord], victims: Sequence[str], now: float) -> WrittenShrink:
     """Remember a shrink at the moment it is written; `victims` are uids."""
     there = [record for record in records if not record.terminating]
-    return Shrink(
+    return WrittenShrink(
         at=now,
         before=frozenset(record.uid for record in there),
         victims=frozenset(victims),
@@ -42,7 +42,9 @@ def shrink_of(records: Sequence[PodRecord], victims: Sequence[str], now: float) 
     )
 
 
-def outcome(shrink: Shrink, records: Sequence[PodRecord], now: float) -> Outcome | None:
+def outcome_of(
+    shrink: WrittenShrink, records: Sequence[PodRecord], now: float
+) -> ShrinkOutcome | None:
     """Compare the pods that went with the victims; None while the shrink is not done."""
     staying = frozenset(record.uid for record in records if not record.terminating)
     gone = shrink.before - staying
@@ -51,4 +53,4 @@ def outcome(shrink: Shrink, records: Sequence[PodRecord], now: float) -> Outcome
     name = dict(shrink.names)
     wrong = sorted(name[uid] for uid in gone - shrink.victims)
     spared = sorted(name[uid] for uid in shrink.victims - gone)
-    return Outcome(tuple(wrong), tuple(spared))
+    return ShrinkOutcome(tuple(wrong), tuple(spared))

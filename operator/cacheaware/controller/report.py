@@ -9,7 +9,7 @@ from cacheaware.act.conditions import FALSE, TRUE, Situation, conditions
 from cacheaware.act.cordons import Moved
 from cacheaware.act.events import NORMAL, WARNING, Events, Subject
 from cacheaware.act.status import StatusMemory, StatusWriter
-from cacheaware.act.verify import Shrink, outcome
+from cacheaware.act.verify import WrittenShrink, outcome_of
 from cacheaware.decide.decision import Decision
 from cacheaware.kube import BACKING_OFF, KubeError
 from cacheaware.names import Conditions, Reasons
@@ -128,10 +128,10 @@ class Reporter:
                 await self._events.send(subject, kind, reason, told)
 
     async def compared(
-        self, subject: Subject, shrink: Shrink, records: Sequence[PodRecord], now: float
+        self, subject: Subject, shrink: WrittenShrink, records: Sequence[PodRecord], now: float
     ) -> bool:
         """Whether a shrink is over; tells when other pods went than those chosen."""
-        result = outcome(shrink, records, now)
+        result = outcome_of(shrink, records, now)
         if result is None:
             return False
         if result.wrong:

@@ -13,7 +13,7 @@ from cacheaware.act.events import Subject, timestamp
 from cacheaware.act.lease import Lease
 from cacheaware.act.scale import write_replicas
 from cacheaware.act.status import StatusMemory
-from cacheaware.act.verify import Shrink, shrink_of
+from cacheaware.act.verify import WrittenShrink, shrink_of
 from cacheaware.controller.claims import Claims, Standing
 from cacheaware.controller.conflicts import conflict
 from cacheaware.controller.registry import Registry, Scaler
@@ -48,7 +48,7 @@ class ScalerState:
     ref: TargetRef | None = None
     memory: Memory | None = None
     pods: dict[str, PodMemory] = field(default_factory=dict)
-    shrink: Shrink | None = None
+    shrink: WrittenShrink | None = None
     cordons: CordonMemory = field(default_factory=CordonMemory)
     learned: Learned | None = None
     write_fault: Fault | None = None

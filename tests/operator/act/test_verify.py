@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from cacheaware.act.verify import GIVE_UP_SECONDS, Outcome, outcome, shrink_of
+from cacheaware.act.verify import GIVE_UP_SECONDS, ShrinkOutcome, outcome_of, shrink_of
 from cacheaware.pods import PodRecord
 
 
@@ -18,20 +18,22 @@ SHRINK = shrink_of(pods("abc"), ["u-a"], 0.0)
 @pytest.mark.parametrize(
     ("left", "now", "expected"),
     [
-        ("bc", 1.0, Outcome((), ())),
-        ("bcd", 1.0, Outcome((), ())),
+        ("bc", 1.0, ShrinkOutcome((), ())),
+        ("bcd", 1.0, ShrinkOutcome((), ())),
         ("abc", 1.0, None),
-        ("ab", 1.0, Outcome(("c",), ("a",))),
-        ("b", 1.0, Outcome(("c",), ())),
-        ("abc", GIVE_UP_SECONDS, Outcome((), ("a",))),
+        ("ab", 1.0, ShrinkOutcome(("c",), ("a",))),
+        ("b", 1.0, ShrinkOutcome(("c",), ())),
+        ("abc", GIVE_UP_SECONDS, ShrinkOutcome((), ("a",))),
     ],
     ids=["as chosen", "and one came", "not yet", "another went", "two went", "nobody went"],
 )
 def test_the_pods_that_went_are_compared_with_the_victims(left, now, expected):
-    assert outcome(SHRINK, pods(left), now) == expected
+    assert outcome_of(SHRINK, pods(left), now) == expected
 
 
 def test_a_pod_that_is_terminating_has_gone():
     first, *rest = pods("abc")
-    assert outcome(SHRINK, [replace(first, terminating=True), *rest], 1.0) == Outcome((), ())
+    assert outcome_of(SHRINK, [replace(first, terminating=True), *rest], 1.0) == ShrinkOutcome(
+        (), ()
+    )
     assert shrink_of([replace(first, terminating=True), *rest], [], 0.0).before == {"u-b", "u-c"}
