@@ -4,14 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from cacheaware.doctor.subject import Subject
-
-OPERATORS = {
-    "In": lambda value, values: value in values,
-    "NotIn": lambda value, values: value not in values,
-    "Exists": lambda value, values: value is not None,  # noqa: ARG005 - one signature for all
-    "DoesNotExist": lambda value, values: value is None,  # noqa: ARG005 - one signature for all
-}
-"""Of matchExpressions: the label's value, None where it is missing, and the values."""
+from cacheaware.observe.selector import selector_of
 
 
 def scalers_of(subject: Subject) -> list[Any]:
@@ -51,12 +44,4 @@ def selects(selector: Any, labels: Mapping[str, Any]) -> bool:
 
     An empty selector selects everything, as in policy/v1.
     """
-    if not isinstance(selector, Mapping):
-        return False
-    equal = selector.get("matchLabels") or {}
-    terms = selector.get("matchExpressions") or ()
-    return all(labels.get(key) == value for key, value in equal.items()) and all(
-        OPERATORS[one["operator"]](labels.get(one["key"]), one.get("values") or ())
-        for one in terms
-        if one.get("operator") in OPERATORS
-    )
+    return isinstance(selector, Mapping) and selector_of(selector).matches(labels)

@@ -6,11 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from cacheaware.kube import Kube, KubeError
-from cacheaware.observe.selector import Requirement, Selector
+from cacheaware.observe.selector import Selector, selector_of
 from cacheaware.pods import PodRecord
 
 KEPT_SECONDS = 10.0
-OPERATORS = {"In": True, "NotIn": False, "Exists": True, "DoesNotExist": False}
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,14 +91,3 @@ def budget_of(body: Mapping[str, Any]) -> Budget:
     allowed = int(status.get("disruptionsAllowed") or 0) if current else 0
     healthy = int(status.get("desiredHealthy") or 0)
     return Budget(meta["name"], selector_of(spec.get("selector") or {}), allowed, healthy)
-
-
-def selector_of(selector: Mapping[str, Any]) -> Selector:
-    """A LabelSelector; an empty one selects every pod of the namespace (policy/v1)."""
-    labels = (selector.get("matchLabels") or {}).items()
-    terms = [Requirement(key, frozenset({value}), wanted=True) for key, value in labels]
-    for one in selector.get("matchExpressions") or ():
-        how = one["operator"]
-        values = frozenset(one.get("values") or ()) if how in {"In", "NotIn"} else None
-        terms.append(Requirement(one["key"], values, wanted=OPERATORS[how]))
-    return Selector(tuple(terms))

@@ -1,8 +1,12 @@
-"""Label selectors as the scale subresource spells them: `app=llm,tier in (a,b),!canary`."""
+"""Label selectors, as the scale subresource spells them and as objects hold them.
+
+The one is a text, `app=llm,tier in (a,b),!canary`, the other `matchLabels` and `matchExpressions`.
+"""
 
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 _REQUIREMENT = re.compile(
     r"\s*(?:"
@@ -12,6 +16,9 @@ _REQUIREMENT = re.compile(
     r"|(?P<present>[\w./-]+)"
     r")\s*(?:,|$)"
 )
+
+_WANTED = {"In": True, "NotIn": False, "Exists": True, "DoesNotExist": False}
+"""By operator of matchExpressions: whether the label, or one of the values, has to be there."""
 
 
 class SelectorError(ValueError):
@@ -83,3 +90,15 @@ def _requirement(part: Mapping[str, str | None]) -> Requirement:
     if part["key"]:
         return Requirement(part["key"], frozenset({part["value"] or ""}), wanted=part["op"] != "!=")
     return Requirement(part["present"] or "", None, wanted=True)
+
+
+def selector_of(selector: Mapping[str, Any]) -> Selector:
+    """A LabelSelector; an empty one selects every pod, and an unknown operator says nothing."""
+    labels = (selector.get("matchLabels") or {}).items()
+    terms = [Requirement(key, frozenset({value}), wanted=True) for key, value in labels]
+    for one in selector.get("matchExpressions") or ():
+        how = one.get("operator")
+        if how in _WANTED:
+            values = frozenset(one.get("values") or ()) if how in {"In", "NotIn"} else None
+            terms.append(Requirement(one["key"], values, wanted=_WANTED[how]))
+    return Selector(tuple(terms))

@@ -1,7 +1,8 @@
 import pytest
 from tests.operator.fake_api import Fault
 
-from cacheaware.observe.budgets import Budget, Budgets, budget_of, guarded, selector_of
+from cacheaware.observe.budgets import Budget, Budgets, budget_of, guarded
+from cacheaware.observe.selector import selector_of
 from cacheaware.pods import PodRecord
 
 BUDGETS = ("policy", "v1", "poddisruptionbudgets")
