@@ -11,6 +11,7 @@ from cacheaware.observe.latency import quantile
 from cacheaware.pods import FINISHED
 from cacheaware.workload.engine import accelerators, flags_of
 from cacheaware_sidecar.engines import Histogram
+from cacheaware_sidecar.engines.several import merged
 from cacheaware_sidecar.state import PodState
 
 PERCENTILE = 0.999
@@ -29,12 +30,7 @@ def slowest_load_s(states: Iterable[PodState]) -> float | None:
 def all_requests(states: Iterable[PodState]) -> Histogram | None:
     """Whole requests of all pods; those whose buckets differ from the first pod's are left out."""
     found = [s.latency.e2e_s for s in states if s.latency.e2e_s is not None]
-    alike = [one for one in found if bounds(one) == bounds(found[0])]
-    if not alike:
-        return None
-    columns = zip(*(one.buckets for one in alike), strict=True)
-    buckets = tuple((column[0][0], sum(count for _, count in column)) for column in columns)
-    return Histogram(sum(one.count for one in alike), sum(one.sum for one in alike), buckets)
+    return merged([one for one in found if bounds(one) == bounds(found[0])])
 
 
 def bounds(histogram: Histogram) -> tuple[float, ...]:
