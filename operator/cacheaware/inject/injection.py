@@ -27,7 +27,7 @@ from cacheaware.workload.template import LWS, Workload, workload_of
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class Injected:
     """A workload with the sidecar."""
 
     body: Any
@@ -35,7 +35,7 @@ class Outcome:
     """What was left alone, one line each."""
 
 
-def injected(body: Any, options: Options) -> Outcome:
+def injected(body: Any, options: Options) -> Injected:
     """A workload with the sidecar; what an earlier run put there is brought up to date.
 
     It is made by taking out what an earlier run put in and putting it in anew, so that a second
@@ -59,7 +59,7 @@ def injected(body: Any, options: Options) -> Outcome:
         made = with_own(made, there[0], earlier)
     pod.record.child(pod.spec, "initContainers", list, "containers").append(made)
     write_record(pod)
-    return Outcome(settled(body, pod.workload.body), tuple(pod.notes))
+    return Injected(settled(body, pod.workload.body), tuple(pod.notes))
 
 
 def checked(body: Any) -> Workload:

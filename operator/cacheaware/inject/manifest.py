@@ -35,11 +35,7 @@ def changed(text: str, change: Change, meant: Callable[[Workload], bool]) -> Cha
         ManifestTextError: the text is no YAML.
     """
     result = Changed(text)
-    for at, place in [
-        (at, place)
-        for at, one in enumerate(documents_in(text))
-        for place in places(one.data)
-    ]:  # fmt: skip
+    for at, place, _ in objects_in(text):
         change_one(result, at, place, change, meant)
     return result
 
@@ -50,7 +46,7 @@ def change_one(
     """Change one object of the text: a document, or an item of a list."""
     documents = documents_in(result.text)
     data = [one.data for one in documents]
-    body = data[at] if place is None else data[at]["items"][place]
+    body = object_at(data[at], place)
     workload = workload_of(body)
     if workload is None or not meant(workload):
         return
@@ -76,6 +72,22 @@ def check_shape(body: Any) -> None:
         raise LeftAloneError(wrong)
 
 
+def objects_in(text: str) -> Iterator[tuple[int, int | None, Any]]:
+    """All objects of a text: which document, which item of it where it is a list, and the object.
+
+    Raises:
+        ManifestTextError: the text is no YAML.
+    """
+    for at, one in enumerate(documents_in(text)):
+        for place in places(one.data):
+            yield at, place, object_at(one.data, place)
+
+
+def object_at(document: Any, place: int | None) -> Any:
+    """The document itself, or the item of a list."""
+    return document if place is None else document["items"][place]
+
+
 def places(document: Any) -> Iterator[int | None]:
     """Where objects are: the document itself, or each item of a list."""
     if isinstance(document, Mapping) and str(document.get("kind", "")).endswith("List"):
@@ -97,9 +109,5 @@ def workloads_in(text: str) -> list[Workload]:
     Raises:
         ManifestTextError: the text is no YAML.
     """
-    found = []
-    for document in (one.data for one in documents_in(text)):
-        for place in places(document):
-            body = document if place is None else document["items"][place]
-            found.append(workload_of(body))
+    found = (workload_of(body) for _, _, body in objects_in(text))
     return [one for one in found if one is not None]
