@@ -308,15 +308,26 @@ def _(event: WarmupEnded, state: Lifecycle, now: float) -> Lifecycle:
 
 @_after.register
 def _(event: DrainBegun, state: Lifecycle, now: float) -> Lifecycle:
-    if state.drain:
+    held = state.drain
+    if held and not _is_over(state, held):
         return state
+    limit, deadline = held.limit if held else None, now + event.seconds
     drain = Drain(
         began=now,
-        deadline=now + event.seconds,
+        deadline=deadline if limit is None else min(deadline, limit),
         outlived=now + event.grace + OUTLIVED_S,
-        before=state.phase,
+        before=held.before if held else state.phase,
+        limit=limit,
     )
     return _enter(state, Phase.DRAINING, now, drain=drain, refused=0)
+
+
+def _is_over(state: Lifecycle, drain: Drain) -> bool:
+    """Whether a hook that comes now was not waited for: requests may have come since.
+
+    Nobody was deleting the pod then, or its grace period is longer than the template's.
+    """
+    return drain.cut or (state.phase is Phase.DRAINED and not state.gone)
 
 
 @_after.register

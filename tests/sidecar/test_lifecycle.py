@@ -153,10 +153,27 @@ def test_a_drain_does_not_make_a_pod_ready_that_was_not(before):
 
 def test_a_second_hook_joins_the_drain_that_is_under_way():
     draining = after(DRAIN, state=SERVING)
-    drained = after(Emptied(), state=draining)
+    gone = after(*[Refused()] * 3, state=draining)
 
     assert after(DRAIN, state=draining) == draining
-    assert after(DRAIN, state=drained) == drained
+    assert after(DRAIN, state=gone) == gone
+
+
+@pytest.mark.parametrize("end", [Emptied(), Tick()], ids=["drained", "cut"])
+def test_a_hook_that_comes_after_the_end_of_a_drain_waits_anew(end):
+    over = advance(after(DRAIN, state=SERVING, now=0), end, 40.0)
+    again = advance(over, DRAIN, 50.0)
+
+    assert again.phase == "draining"
+    assert again.drain == Drain(began=50, deadline=75, outlived=110, before=Phase.SERVING)
+
+
+def test_and_no_longer_than_the_operator_says():
+    over = after(DRAIN, DeadlineSet(10), Emptied(), state=SERVING, now=0)
+    again = advance(over, DRAIN, 5.0)
+
+    assert again.drain
+    assert (again.drain.deadline, again.drain.limit) == (12.0, 12.0)
 
 
 def test_at_the_deadline_the_drain_is_cut_and_never_called_drained():
