@@ -1,15 +1,14 @@
 """Finds and reads the config.json files that a command is given."""
 
 import json
-import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from cacheaware.cli.errors import BadInputError
+from cacheaware.cli.inputs import STDIN, content_of
 
-STDIN = "-"
 LARGEST_FILE = 64 * 1024 * 1024
 """Bytes; the largest config.json seen has 3 MB."""
 
@@ -71,11 +70,7 @@ def parsed(document: Document) -> Any:
 
 
 def _content(name: str) -> bytes:
-    if name == STDIN:
-        content = sys.stdin.buffer.read(LARGEST_FILE + 1)
-    else:
-        with Path(name).open("rb") as file:
-            content = file.read(LARGEST_FILE + 1)
+    content = content_of(name, LARGEST_FILE)
     if len(content) > LARGEST_FILE:
         raise BadInputError(f"is larger than {LARGEST_FILE:,} bytes: no config.json is")
     return content

@@ -10,7 +10,8 @@ import typer
 
 from cacheaware.cli import app
 from cacheaware.cli.errors import BadInputError
-from cacheaware.cli.manifest_files import STDIN, shown, text_of
+from cacheaware.cli.inputs import STDIN
+from cacheaware.cli.manifest_files import shown, text_of
 from cacheaware.inject.options import (
     HookForm,
     OptionError,

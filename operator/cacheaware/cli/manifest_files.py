@@ -1,11 +1,8 @@
 """Manifests that commands are given: a file each, or standard input."""
 
-import sys
-from pathlib import Path
-
 from cacheaware.cli.errors import BadInputError
+from cacheaware.cli.inputs import STDIN, content_of
 
-STDIN = "-"
 LARGEST = 16 * 1024 * 1024
 
 
@@ -21,11 +18,7 @@ def text_of(name: str) -> str:
         BadInputError: it can't be read, is too large, or is no text; the caller names the file.
     """
     try:
-        if name == STDIN:
-            content = sys.stdin.buffer.read(LARGEST + 1)
-        else:
-            with Path(name).open("rb") as file:
-                content = file.read(LARGEST + 1)
+        content = content_of(name, LARGEST)
         text = content.decode("utf-8")
     except OSError as error:
         raise BadInputError(f"can't be read: {error.strerror or error}") from error
