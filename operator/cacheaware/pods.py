@@ -29,6 +29,8 @@ class PodRecord:
     node: str | None = None
     ready: bool = False
     ready_since: float | None = None
+    was_ready: bool = False
+    """It is not Ready, and has been since its containers started."""
     created: float = 0.0
     scheduled_at: float | None = None
     """When it got its node."""
@@ -78,6 +80,7 @@ def pod_record(body: Mapping[str, Any]) -> PodRecord:
         node=spec.get("nodeName"),
         ready=ready is not None,
         ready_since=ready,
+        was_ready=_was_ready(spec, status),
         created=seconds(meta.get("creationTimestamp")) or 0.0,
         scheduled_at=_since(status, "PodScheduled"),
         started_at=_started(spec, status),
@@ -104,10 +107,16 @@ def seconds(time: str | None) -> float | None:
     return datetime.fromisoformat(time).timestamp() if time else None
 
 
-def _since(status: Mapping[str, Any], kind: str) -> float | None:
-    """Since when a condition has been True; None while it is not."""
+def _was_ready(spec: Mapping[str, Any], status: Mapping[str, Any]) -> bool:
+    """A pod that has never been Ready is not so since before its containers started."""
+    started, unready = _started(spec, status), _since(status, "Ready", "False")
+    return started is not None and unready is not None and unready > started
+
+
+def _since(status: Mapping[str, Any], kind: str, wanted: str = "True") -> float | None:
+    """Since when a condition has been as wanted; None while it is not."""
     for one in status.get("conditions") or ():
-        if one.get("type") == kind and one.get("status") == "True":
+        if one.get("type") == kind and one.get("status") == wanted:
             return seconds(one.get("lastTransitionTime")) or 0.0
     return None
 

@@ -39,6 +39,26 @@ def test_a_pod_that_is_not_ready_has_no_ready_since():
 
 
 @pytest.mark.parametrize(
+    ("status", "changed", "started", "was"),
+    [
+        ("False", "00:05:00", "00:00:30", True),
+        ("False", "00:00:10", "00:00:30", False),
+        ("False", "00:05:00", "00:06:00", False),
+        ("False", "00:05:00", None, False),
+        ("True", "00:05:00", "00:00:30", False),
+    ],
+    ids=["it served", "it never did", "restarted since", "does not run", "it is Ready"],
+)
+def test_a_pod_that_was_ready_is_told_from_one_that_still_starts(status, changed, started, was):
+    condition = {"type": "Ready", "status": status, "lastTransitionTime": f"2026-01-01T{changed}Z"}
+    state = {"running": {"startedAt": f"2026-01-01T{started}Z"}} if started else {"waiting": {}}
+    record = pod_record(
+        pod(status_conditions=[condition], status_containerStatuses=[{"state": state}])
+    )
+    assert record.was_ready is was
+
+
+@pytest.mark.parametrize(
     ("where", "ports", "found"),
     [
         ("containers", [{"name": names.SIDECAR_PORT_NAME, "containerPort": 9999}], 9999),

@@ -85,7 +85,8 @@ def _life(memory: PodMemory, record: PodRecord, look: Look | None) -> PodMemory:
     if record.restarts > memory.restarts:
         memory = PodMemory(restarts=record.restarts)
     first = record.ready_since if memory.served_since is None else memory.served_since
-    memory = replace(memory, served=memory.served or record.ready, served_since=first)
+    served = memory.served or record.ready or record.was_ready
+    memory = replace(memory, served=served, served_since=first)
     if look is None or look.phase is None:
         return memory
     start = look.start if look.start.warming_s is not None else memory.start

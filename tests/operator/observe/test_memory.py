@@ -121,6 +121,13 @@ def test_in_direct_readiness_tells_the_phase_and_observation_never_unserves():
     assert view(remember(memory, UNREADY, look(5.0)), 5.0, UNREADY).phase is Phase.SERVING
 
 
+def test_what_served_before_this_operator_came_is_not_taken_for_a_start():
+    """Its requests are not known, so none of them may be given up with it."""
+    overloaded = replace(UNREADY, was_ready=True)
+    memory = after(silent(0.0, Unknown.TIMED_OUT), record=overloaded)
+    assert view(memory, 0.0, overloaded).phase is Phase.SERVING
+
+
 def test_a_container_that_restarted_begins_anew():
     memory = after(look(0.0, EMPTY))
     restarted = replace(UNREADY, restarts=1)
