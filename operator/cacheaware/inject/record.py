@@ -32,19 +32,21 @@ class Record:
     was: dict[str, Any] = field(default_factory=dict)
     """By place: the value that was replaced; null where there was none."""
     empty: dict[str, Any] = field(default_factory=dict)
-    """By place: an empty list or mapping that was there and has been filled."""
+    """By place: an empty list, an empty mapping or a null that was there and has been filled."""
     argument: list[str] = field(default_factory=list)
     """`args` or `command`, and what was put at its end."""
 
     def put(self, place: str, holder: Any, key: str, value: Any, *before: str) -> None:
-        """Set a value and remember the one that it replaces."""
+        """Set a value and remember the one that it replaces, an explicit null too."""
         self.was[place] = holder.get(key)
+        if key in holder and holder[key] is None:
+            self.empty[place] = None
         insert(holder, key, value, *before)
 
     def restore(self, place: str, holder: Any, key: str) -> None:
         """Bring a value back that was replaced."""
         if place in self.was:
-            if self.was[place] is None:
+            if self.was[place] is None and place not in self.empty:
                 holder.pop(key, None)
             else:
                 holder[key] = self.was[place]

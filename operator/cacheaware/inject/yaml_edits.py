@@ -160,7 +160,8 @@ class Writer:
         """The edits of a mapping's entries."""
         own = [key.value for key, _ in node.pairs]
         kept = [key for key in own if key in new or key == MERGE]
-        added = grouped(list(new), kept)
+        merged = [key for key in old if key not in own and same(old[key], new.get(key))]
+        added = grouped([key for key in new if key not in merged], kept)
         for at, (key, value) in enumerate(node.pairs):
             if key.value not in kept:
                 yield self.without(node, at, kept[0])

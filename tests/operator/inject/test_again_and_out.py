@@ -88,6 +88,13 @@ def test_empty_lists_come_back_empty():
     assert removed(Result(body).body) == body
 
 
+def test_a_null_comes_back_as_it_was():
+    body = deployment(engine(lifecycle={"preStop": None}), terminationGracePeriodSeconds=None)
+
+    assert removed(Result(body).body) == body
+    assert removed(Result(Result(body).body).body) == body
+
+
 def test_a_workload_without_metadata_is_served_too():
     body = deployment()
     del body["metadata"]
