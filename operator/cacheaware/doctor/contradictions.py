@@ -4,9 +4,10 @@ from collections.abc import Iterator
 
 from cacheaware.doctor.findings import Finding, Severity
 from cacheaware.doctor.sidecar import Sidecar
-from cacheaware.doctor.sigterm import VLLM_FLAG, VLLM_SINCE, env_of
+from cacheaware.doctor.sigterm import VLLM_FLAG, VLLM_SINCE
 from cacheaware.doctor.subject import Subject
 from cacheaware.doctor.targets import aimed_at, scalers_of
+from cacheaware.workload.variables import env_of
 
 METRICS_SWITCH = {"sglang": "enable-metrics", "llamacpp": "metrics"}
 """Engines that have no metrics page until told."""

@@ -8,7 +8,7 @@ from cacheaware.doctor.findings import Finding, Severity
 from cacheaware.doctor.sidecar import Sidecar, literals, mounts_of
 from cacheaware.doctor.subject import Subject
 from cacheaware.doctor.targets import scalers_of
-from cacheaware.workload.engine import PORT_FLAGS
+from cacheaware.workload.engine import DIGITS, told_ports
 from cacheaware_sidecar.settings import unknown_variables
 
 METRICS_PORTS = {"triton-trtllm": 8002}
@@ -77,9 +77,10 @@ def engine_url(subject: Subject, sidecar: Sidecar) -> Iterator[Finding]:
 def known_ports(subject: Subject) -> set[int]:
     """Where the engine may listen; empty where its flag is a variable and nothing else tells."""
     engine = subject.engine
-    named = {int(one["containerPort"]) for one in engine.container.get("ports") or ()}
-    flags = [engine.flags[name] for name in PORT_FLAGS if name in engine.flags]
-    if any(not value.isdigit() for value in flags):
+    ports = engine.container.get("ports") or ()
+    named = {int(one["containerPort"]) for one in ports if one.get("containerPort")}
+    told = told_ports(engine.container)
+    if told and not any(map(DIGITS.fullmatch, told)):
         return named
     extra = METRICS_PORTS.get(engine.kind or "")
     return named | {engine.port} | ({extra} if extra else set())

@@ -1,9 +1,9 @@
 """What engines do at SIGTERM: read in their sources, and seen on real ones."""
 
 from dataclasses import dataclass
-from typing import Any
 
 from cacheaware.workload.engine import Engine
+from cacheaware.workload.variables import env_of
 
 VLLM_FLAG = "shutdown-timeout"
 VLLM_SINCE = (0, 18)
@@ -57,11 +57,3 @@ def sglang(engine: Engine) -> Habit:
     if env_of(engine.container).get("SGL_FORCE_SHUTDOWN", "").lower() in {"1", "true", "yes"}:
         return Habit(False, why="SGL_FORCE_SHUTDOWN is set")
     return Habit(True, why="SGLang waits for all requests")
-
-
-def env_of(container: Any) -> dict[str, str]:
-    """Environment variables with a literal value."""
-    given = container.get("env") or ()
-    return {
-        str(one.get("name")): str(one["value"]) for one in given if one.get("value") is not None
-    }

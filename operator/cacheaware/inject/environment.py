@@ -12,6 +12,7 @@ from cacheaware.inject.hooks import DEFAULTS, role_of
 from cacheaware.inject.model_files import model_folder
 from cacheaware.inject.pod import KEY_DIR, TOKEN_DIR, LeftAloneError, Pod
 from cacheaware.inject.token import needs_token
+from cacheaware.workload.engine import hides_port
 from cacheaware_sidecar.settings import SettingsError, load, variable
 
 LENGTHS = ("max-model-len", "context-length", "max-total-tokens", "ctx-size")
@@ -92,7 +93,7 @@ def engine_url(pod: Pod) -> tuple[str, list[Any]]:
     """Where the engine listens, and variables of its container that this needs.
 
     Raises:
-        LeftAloneError: its address is a variable that can't be followed.
+        LeftAloneError: its address or port is a variable that can't be followed.
     """
     flags = pod.engine.flags
     scheme = "https" if any(flags.get(name) for name in TLS) else "http"
@@ -102,6 +103,11 @@ def engine_url(pod: Pod) -> tuple[str, list[Any]]:
             " --env CACHEAWARE_CA_FILE=PATH"
         )
     port = METRICS_PORTS.get(pod.engine.kind or "", pod.engine.port)
+    if hides_port(pod.container) and "CACHEAWARE_ENGINE_URL" not in (pod.options.env or {}):
+        raise LeftAloneError(
+            f"{pod.engine.name} listens on a port that its manifest does not show: name its"
+            " containerPort, or tell the address by --env CACHEAWARE_ENGINE_URL=http://HOST:PORT"
+        )
     host, needed = address(pod, flags.get("host", "localhost"))
     return f"{scheme}://{host}:{port}", needed
 

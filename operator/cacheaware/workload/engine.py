@@ -3,10 +3,13 @@
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from math import isfinite
 from typing import Any
 
-from cacheaware.workload.command import is_program, program, words_of
+from cacheaware.workload.command import argv_of, is_program, program, script_of, words_of
+from cacheaware.workload.shape import misfit
 from cacheaware.workload.template import Workload
+from cacheaware.workload.variables import env_of, expanded, known_values
 
 IMAGES: dict[str, tuple[str, ...]] = {
     "vllm": ("vllm", "cacheaware/mock-engine", "llm-d-inference-sim", "llm-d-cuda"),
@@ -44,6 +47,9 @@ PORTS: dict[str, int] = {
 """Where engines listen unless told otherwise (engines' own defaults)."""
 PORT_FLAGS = ("port", "server-port", "http-port")
 """`--server-port` is LMDeploy's, `--http-port` Triton's."""
+PORT_VARIABLES = {"tgi": "PORT", "llamacpp": "LLAMA_ARG_PORT"}
+"""Engines that take their port from a variable where no flag tells it."""
+DIGITS = re.compile(r"[0-9]{1,9}")
 ALIASES = {
     "tp": "tensor-parallel-size",
     "tp-size": "tensor-parallel-size",
@@ -74,11 +80,12 @@ class Engine:
         return str(self.container.get("name", ""))
 
     def number(self, flag: str) -> float | None:
-        """A flag's value as a number; None where it is not given or is none."""
+        """A flag's value as a number from 0 on; None where it is not given or is none."""
         try:
-            return float(self.flags[flag])
+            value = float(self.flags[flag])
         except (KeyError, ValueError):
             return None
+        return value if isfinite(value) and value >= 0 else None
 
     def before(self, *release: int) -> bool | None:
         """Whether the version is older than a release, such as (0, 18); None where unknown."""
@@ -86,6 +93,18 @@ class Engine:
             return None
         own = [int(part) for part in re.findall(r"^\d+|(?<=\.)\d+", self.version)]
         return tuple(own[: len(release)]) < release
+
+
+def serves(workload: Workload, name: str | None = None) -> bool:
+    """Whether a workload among several is an engine's: by its container's name, or by itself.
+
+    A malformed one counts, so that it is told as such.
+    """
+    if misfit(workload.body):
+        return True
+    if name is not None:
+        return any(one.get("name") == name for one in workload.containers)
+    return any(kind_of(one) or takes_gpu(one) for one in workload.containers)
 
 
 def engine_of(workload: Workload, name: str | None = None) -> Engine | None:
@@ -154,8 +173,10 @@ def accelerators(container: Any) -> dict[str, int]:
     """Accelerators that a container asks for, by resource name."""
     resources = container.get("resources") or {}
     asked = {**(resources.get("limits") or {}), **(resources.get("requests") or {})}
-    named = {name: str(count) for name, count in asked.items() if is_accelerator(name)}
-    return {name: int(count) for name, count in named.items() if count.isdigit() and int(count)}
+    named = {str(name): str(count) for name, count in asked.items() if is_accelerator(str(name))}
+    return {
+        name: int(count) for name, count in named.items() if DIGITS.fullmatch(count) and int(count)
+    }
 
 
 def is_accelerator(resource: str) -> bool:
@@ -166,8 +187,13 @@ def is_accelerator(resource: str) -> bool:
 
 
 def flags_of(container: Any) -> dict[str, str]:
-    """`--flag value`, `--flag=value` and `--switch` of the command; underscores as dashes."""
-    words = words_of(container)
+    """`--flag value`, `--flag=value` and `--switch` of the command; underscores as dashes.
+
+    Variables whose value the manifest shows are replaced by it.
+    """
+    known = known_values(container, script_of(argv_of(container)))
+    open_ended = bool(container.get("envFrom"))
+    words = [expanded(word, known, open_ended) for word in words_of(container)]
     pairs = (pair(word, words[place + 1 :]) for place, word in enumerate(words))
     found = dict(pair for pair in pairs if pair)
     return {ALIASES.get(name, name): value for name, value in found.items()}
@@ -189,9 +215,11 @@ def is_number(text: str) -> bool:
 
 
 def port_of(container: Any) -> int:
-    """Where the engine listens: its flag, else a port that its container names, else its habit."""
-    flags = flags_of(container)
-    told = [flags[name] for name in PORT_FLAGS if flags.get(name, "").isdigit()]
+    """Where the engine listens.
+
+    Its flag tells, else its variable, else a port that its container names, else its habit.
+    """
+    told = [one for one in told_ports(container) if DIGITS.fullmatch(one)]
     if told:
         return int(told[0])
     ports = [one for one in container.get("ports") or () if one.get("containerPort")]
@@ -199,3 +227,20 @@ def port_of(container: Any) -> int:
     if ports:
         return int((named or ports)[0]["containerPort"])
     return PORTS.get(kind_of(container) or "", 8000)
+
+
+def told_ports(container: Any) -> list[str]:
+    """What flags and variables say of the engine's port, numbers or not, the strongest first."""
+    flags, variables = flags_of(container), env_of(container)
+    by_variable = variables.get(PORT_VARIABLES.get(kind_of(container) or "", ""))
+    return [
+        *(flags[name] for name in PORT_FLAGS if name in flags),
+        *([by_variable] if by_variable else []),
+    ]
+
+
+def hides_port(container: Any) -> bool:
+    """Whether the engine is told a port that the manifest shows nowhere."""
+    told = told_ports(container)
+    named = any(one.get("containerPort") for one in container.get("ports") or ())
+    return bool(told) and not named and not any(map(DIGITS.fullmatch, told))

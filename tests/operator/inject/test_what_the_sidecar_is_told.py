@@ -14,7 +14,11 @@ from tests.operator.inject.workloads import Result, deployment, engine, refusal
         ({"args": ["--host", "0.0.0.0"]}, "http://127.0.0.1:8000"),
         ({"args": ["--host", "10.0.0.7"]}, "http://10.0.0.7:8000"),
         ({"args": ["--host", "::1"]}, "http://[::1]:8000"),
-        ({"args": ["--host", "$(IP)"], "env": [{"name": "IP", "value": "x"}]}, "http://$(IP):8000"),
+        ({"args": ["--host", "$(IP)"], "env": [{"name": "IP", "value": "x"}]}, "http://x:8000"),
+        ({"args": ["--host", "$(IP)"], "env": [{"name": "IP", "valueFrom": {}}]},
+         "http://$(IP):8000"),
+        ({"command": ["sh", "-c"], "args": ["vllm serve m --port $PORT"],
+          "env": [{"name": "PORT", "value": "8123"}]}, "http://127.0.0.1:8123"),
         ({"image": "nvcr.io/nvidia/tritonserver:24.08-trtllm-python-py3", "args": []},
          "http://127.0.0.1:8002"),
     ],
@@ -29,6 +33,14 @@ def test_an_address_that_nobody_knows_is_asked_for():
     assert "--env CACHEAWARE_ENGINE_URL" in refusal(body)
     told = {"CACHEAWARE_ENGINE_URL": "http://127.0.0.1:8000"}
     assert Result(body, env=told).env["ENGINE_URL"] == "http://127.0.0.1:8000"
+
+
+def test_a_port_that_nobody_knows_is_asked_for():
+    body = deployment(engine(args=["--port=$(PORT)"], env=[{"name": "PORT", "valueFrom": {}}]))
+
+    assert "listens on a port that its manifest does not show" in refusal(body)
+    told = {"CACHEAWARE_ENGINE_URL": "http://127.0.0.1:8001"}
+    assert Result(body, env=told).env["ENGINE_URL"] == "http://127.0.0.1:8001"
 
 
 def test_an_engine_with_tls_is_asked_with_tls():

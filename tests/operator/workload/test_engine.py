@@ -2,7 +2,15 @@
 
 import pytest
 
-from cacheaware.workload.engine import accelerators, engine_in, engine_of, flags_of, kind_of
+from cacheaware.workload.engine import (
+    accelerators,
+    engine_in,
+    engine_of,
+    flags_of,
+    hides_port,
+    kind_of,
+    serves,
+)
 from cacheaware.workload.template import Workload
 
 GPU = {"resources": {"limits": {"nvidia.com/gpu": "1"}}}
@@ -97,18 +105,35 @@ def test_a_flag_is_a_number_or_unknown():
     assert [engine.number(flag) for flag in "abc"] == [1.5, None, None]
 
 
+@pytest.mark.parametrize("value", ["inf", "nan", "1e400", "-5"])
+def test_a_number_without_end_or_below_zero_is_none(value):
+    assert engine_in(one(args=["--a", value])).number("a") is None
+
+
 @pytest.mark.parametrize(
     ("container", "port"),
     [
         (one(args=["--port", "9000"], ports=[{"containerPort": 8000}]), 9000),
         (one(args=["--port", "$(PORT)"], ports=[{"containerPort": 8001}]), 8001),
+        (one(args=["--port", "$(PORT)"], env=[{"name": "PORT", "value": "8002"}]), 8002),
+        (one(command=["sh", "-c", "vllm serve m --port $PORT"],
+             env=[{"name": "PORT", "value": "8003"}]), 8003),
+        (one(command=["sh", "-c", "exec vllm serve m --port ${PORT:-8004}"]), 8004),
+        (one(command=["sh", "-c", "PORT=1; vllm serve m --port $PORT"],
+             env=[{"name": "PORT", "value": "8003"}]), 8000),
+        (one(image="ghcr.io/huggingface/text-generation-inference:3.3.4",
+             env=[{"name": "PORT", "value": "8080"}]), 8080),
+        (one(image="ghcr.io/ggml-org/llama.cpp:server", args=["--port", "8090"],
+             env=[{"name": "LLAMA_ARG_PORT", "value": "8080"}]), 8090),
+        (one(env=[{"name": "PORT", "value": "8080"}]), 8000),
+        (one(args=["--port", "\N{SUPERSCRIPT TWO}"]), 8000),
         (one(args=["--server-port", "23334"]), 23334),
         (one(ports=[{"containerPort": 5}, {"name": "http", "containerPort": 6}]), 6),
         (one(ports=[{"name": "grpc", "containerPort": 5}]), 5),
         (one(image="lmsysorg/sglang:v0.5.3"), 30000),
         (one(), 8000),
     ],
-)
+)  # fmt: skip
 def test_the_port_is_the_flags_or_the_containers_or_the_engines_habit(container, port):
     assert engine_in(container).port == port
 
@@ -138,6 +163,39 @@ def test_the_engine_is_found_among_containers_or_not_guessed(containers, name, f
 
 
 @pytest.mark.parametrize(
+    ("container", "hidden"),
+    [
+        (one(args=["--port", "$(PORT)"]), True),
+        (one(args=["--port", "$(PORT)"], ports=[{"containerPort": 1}]), False),
+        (one(args=["--port", "8000"]), False),
+        (one(), False),
+    ],
+)
+def test_a_port_that_the_manifest_shows_nowhere_is_hidden(container, hidden):
+    assert hides_port(container) is hidden
+
+
+@pytest.mark.parametrize(
+    ("containers", "name", "found"),
+    [
+        ((one("a"), ENGINE), None, True),
+        ((one("a", **GPU),), None, True),
+        ((one("a"),), None, False),
+        ((one("a"),), "a", True),
+        ((ENGINE,), "a", False),
+    ],
+)
+def test_a_workload_serves_by_the_name_that_is_told_or_by_itself(containers, name, found):
+    assert serves(workload(*containers), name) is found
+
+
+def test_a_malformed_workload_counts_so_that_it_is_told():
+    template = {"spec": {"containers": "x"}}
+    body = {"spec": {"template": template}}
+    assert serves(Workload("Deployment", None, "chat", body, template))
+
+
+@pytest.mark.parametrize(
     ("resources", "found"),
     [
         ({"limits": {"nvidia.com/gpu": "2", "memory": "1Gi"}}, {"nvidia.com/gpu": 2}),
@@ -146,6 +204,7 @@ def test_the_engine_is_found_among_containers_or_not_guessed(containers, name, f
         ({"limits": {"google.com/tpu": "4"}}, {"google.com/tpu": 4}),
         ({"limits": {"nvidia.com/gpu": "0"}}, {}),
         ({"limits": {"nvidia.com/gpu": "x"}}, {}),
+        ({"limits": {1: 2}}, {}),
         (None, {}),
     ],
 )
