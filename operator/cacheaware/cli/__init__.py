@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
+from io import TextIOWrapper
 
 import typer
 
@@ -59,7 +60,13 @@ def told(error: Exception) -> str:
 
 
 def main(args: Sequence[str] | None = None) -> None:
-    """Run the command line and end the process with its exit code."""
+    """Run the command line and end the process with its exit code.
+
+    Output is UTF-8 whatever the locale, as manifests and JSON are.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(encoding="utf-8", errors="backslashreplace")
     register_commands()
     try:
         code = app(args=args, standalone_mode=False)

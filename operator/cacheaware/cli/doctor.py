@@ -5,7 +5,8 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
@@ -25,11 +26,14 @@ from cacheaware.cli.output import Format, OutputOption
 from cacheaware.doctor.facts import Facts, NodeGpus
 from cacheaware.doctor.findings import Finding, Severity, at_least
 from cacheaware.doctor.subject import Subject
-from cacheaware.workload.engine import engine_of, kind_of, takes_gpu
+from cacheaware.workload.engine import engine_of, serves
+from cacheaware.workload.shape import misfit
 from cacheaware.workload.template import LWS, Workload, workload_of
 
 if TYPE_CHECKING:
     from cacheaware.kube import Kube
+
+T = TypeVar("T")
 
 KINDS = {
     "deployment": "Deployment", "deployments": "Deployment", "deploy": "Deployment",
@@ -37,10 +41,11 @@ KINDS = {
     "leaderworkerset": LWS, "leaderworkersets": LWS, "lws": LWS,
 }  # fmt: skip
 """What kubectl calls them; a group behind a dot is allowed."""
-WRONG_TYPES = (AttributeError, KeyError, TypeError, ValueError)
-"""How a manifest shows whose fields have other types than Kubernetes' own."""
+WRONG_TYPES = (ArithmeticError, AttributeError, KeyError, TypeError, ValueError)
+"""How an object beside the workload shows whose fields have other types than Kubernetes' own."""
 
 Told = tuple[Subject, list[Finding]]
+Look = Callable[[], Subject]
 
 
 class FailOn(StrEnum):
@@ -110,7 +115,7 @@ def doctor(  # noqa: PLR0917 - typer reads options from parameters
     if not workloads and not files:
         raise BadInputError("nothing to look at: name deployment/NAME, or a manifest with -f FILE")
     given = Given(load_seconds, longest_request_seconds, nodes_given(node_gpus))
-    looks: list[Callable[[], list[Subject]]] = [
+    looks: list[Callable[[], list[Look]]] = [
         *(lambda name=name: live(name, namespace, context, container) for name in workloads or ()),
         *(lambda name=name: written(name, namespace, context, container) for name in files or ()),
     ]
@@ -120,39 +125,39 @@ def doctor(  # noqa: PLR0917 - typer reads options from parameters
     raise typer.Exit(2 if failed else 1 if bad else 0)
 
 
-def gather(looks: list[Callable[[], list[Subject]]], given: Given) -> tuple[list[Told], bool]:
-    """What all inputs hold; a bad one is said and does not keep the others from their answer."""
-    told: list[Told] = []
-    failed = False
-    for look in looks:
-        try:
-            told += [examined(one, given) for one in look()]
-        except BadInputError as error:
-            print(f"cacheaware: {error}", file=sys.stderr)
-            failed = True
-    return told, failed
+def gather(looks: list[Callable[[], list[Look]]], given: Given) -> tuple[list[Told], bool]:
+    """What all inputs hold; a bad one, or a bad workload in one, does not hold back the others."""
+    opened = [attempt(look) for look in looks]
+    told = [attempt(partial(examined, one, given)) for found in opened for one in found or ()]
+    return [one for one in told if one], None in opened or None in told
 
 
-def examined(subject: Subject, given: Given) -> Told:
+def attempt(make: Callable[[], T]) -> T | None:
+    """What comes of it; None, and a line that says why, for bad input."""
+    try:
+        return make()
+    except BadInputError as error:
+        print(f"cacheaware: {error}", file=sys.stderr)
+        return None
+
+
+def examined(look: Look, given: Given) -> Told:
     """A workload and the findings about it.
 
     Raises:
-        BadInputError: a field of its pod template has another type than Kubernetes' own.
+        BadInputError: its engine can't be told, or an object around it is malformed.
     """
     from cacheaware.doctor.examine import examine
 
+    subject = look()
     subject = replace(subject, facts=given.over(subject.facts))
     try:
         return subject, examine(subject)
     except WRONG_TYPES as error:
-        raise malformed(subject.workload) from error
-
-
-def malformed(what: object) -> BadInputError:
-    """What to do about a manifest that no API server would take."""
-    return BadInputError(
-        f"{what}: a field has the wrong type; `kubectl apply --dry-run=server` says which"
-    )
+        raise BadInputError(
+            f"{subject.workload}: a field of an object beside it has the wrong type;"
+            " `kubectl apply --dry-run=server` says which"
+        ) from error
 
 
 def nodes_given(texts: list[str] | None) -> tuple[NodeGpus, ...] | None:
@@ -180,7 +185,7 @@ def node_given(place: int, text: str) -> NodeGpus:
 
 def live(
     name: str, namespace: str | None, context: str | None, container: str | None
-) -> list[Subject]:
+) -> list[Look]:
     """A workload of the cluster.
 
     Raises:
@@ -197,7 +202,7 @@ def live(
             raise BadInputError(f"no {kind} {own!r} in namespace {space!r}")
         return subject_of(workload, container, await read_facts(kube, workload, space))
 
-    return [with_cluster(read, context)]
+    return [lambda: with_cluster(read, context)]
 
 
 def reference(text: str) -> tuple[str, str]:
@@ -218,11 +223,11 @@ def reference(text: str) -> tuple[str, str]:
 
 def written(
     name: str, namespace: str | None, context: str | None, container: str | None
-) -> list[Subject]:
+) -> list[Look]:
     """The workloads of a manifest, with the cluster's facts where a context is named.
 
     Raises:
-        BadInputError: it can't be read, holds no workload, or an engine can't be told.
+        BadInputError: it can't be read, or holds no workload.
     """
     from cacheaware.doctor.manifests import ManifestError, documents_of, facts_around
 
@@ -230,25 +235,22 @@ def written(
     try:
         documents = documents_of(text_of(name).removeprefix("\ufeff"))
         found = [workload for one in documents if (workload := workload_of(one))]
-        serving = [one for one in found if len(found) == 1 or container or serves_models(one)]
+        serving = [one for one in found if len(found) == 1 or serves(one, container)]
     except (ManifestError, BadInputError) as error:
         raise BadInputError(f"{where}: {error}") from error
-    except WRONG_TYPES as error:
-        raise malformed(where) from error
+    if not serving and found and container:
+        raise BadInputError(f"{where}: no workload in it has a container {container!r}")
     if not serving:
         raise BadInputError(
             f"{where}: holds no workload with an engine: allowed are Deployment, StatefulSet and"
             " LeaderWorkerSet"
         )
     around = facts_around(documents)
-    return [
-        subject_of(one, container, with_context(one, around, namespace, context)) for one in serving
-    ]
 
+    def look(one: Workload) -> Look:
+        return lambda: subject_of(one, container, with_context(one, around, namespace, context))
 
-def serves_models(workload: Workload) -> bool:
-    """Whether one of several workloads in a file is an engine's."""
-    return any(kind_of(one) or takes_gpu(one) for one in workload.containers)
+    return [look(one) for one in serving]
 
 
 def with_context(
@@ -290,12 +292,11 @@ def subject_of(workload: Workload, container: str | None, facts: Facts) -> Subje
     """A workload with its engine.
 
     Raises:
-        BadInputError: which container is the engine can't be told.
+        BadInputError: it is malformed, or which container is the engine can't be told.
     """
-    try:
-        engine = engine_of(workload, container)
-    except WRONG_TYPES as error:
-        raise malformed(workload) from error
+    if wrong := misfit(workload.body):
+        raise BadInputError(f"{workload}: {wrong}")
+    engine = engine_of(workload, container)
     if engine is not None:
         return Subject(workload, engine, facts)
     there = ", ".join(str(one.get("name")) for one in workload.containers) or "none"

@@ -20,8 +20,7 @@ from cacheaware.inject.options import (
     checked_env,
     checked_mounts,
 )
-from cacheaware.workload.engine import kind_of, takes_gpu
-from cacheaware.workload.shape import misfit
+from cacheaware.workload.engine import serves
 from cacheaware.workload.template import Workload
 
 ISOLATES = (
@@ -206,22 +205,13 @@ def chosen(workloads: list[Workload], job: Job) -> Callable[[Workload], bool]:
             "holds no workload: allowed are Deployment, StatefulSet and LeaderWorkerSet"
         )
     every = job.remove or len(workloads) == 1
-    meant = [one for one in workloads if every or serves(one, job.options)]
+    meant = [one for one in workloads if every or serves(one, job.options.container)]
     if not meant:
         raise BadInputError("no workload in it is known to be an engine's: name its --container")
     for one in workloads:
         if one not in meant:
             tell(f"{one}: left alone: no engine is known in it; --container names one")
     return lambda workload: any(same_object(workload, one) for one in meant)
-
-
-def serves(workload: Workload, options: Options) -> bool:
-    """Whether a workload among several is an engine's; a malformed one will be told as such."""
-    if misfit(workload.body):
-        return True
-    if options.container is not None:
-        return any(one.get("name") == options.container for one in workload.containers)
-    return any(kind_of(one) or takes_gpu(one) for one in workload.containers)
 
 
 def same_object(one: Workload, other: Workload) -> bool:

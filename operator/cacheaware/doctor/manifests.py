@@ -8,6 +8,8 @@ from ruamel.yaml.error import YAMLError
 
 from cacheaware.doctor.facts import Facts
 from cacheaware.names import KIND
+from cacheaware.workload.no_yaml import why_no_yaml
+from cacheaware.workload.template import mappings
 
 AROUND = {
     "PodDisruptionBudget": "budgets",
@@ -31,14 +33,14 @@ def documents_of(text: str) -> list[Any]:
     try:
         found = list(YAML(typ="safe", pure=True).load_all(text))
     except (YAMLError, ValueError, RecursionError) as error:
-        raise ManifestError(f"is no YAML: {' '.join(str(error).split())}") from error
+        raise ManifestError(why_no_yaml(text, error)) from error
     return [one for document in found for one in parts(document)]
 
 
 def parts(document: Any) -> Iterator[Any]:
     """An object, or the objects of a list."""
     if isinstance(document, Mapping) and str(document.get("kind", "")).endswith("List"):
-        yield from document.get("items") or ()
+        yield from mappings(document.get("items"))
     elif isinstance(document, Mapping):
         yield document
 

@@ -8,7 +8,7 @@ from cacheaware.doctor.probes import probe_of
 from cacheaware.doctor.sidecar import LIVENESS, READINESS, Place, Sidecar, mounts_of
 from cacheaware.doctor.subject import Subject
 from cacheaware.workload.hooks import DRAIN_SCRIPT
-from cacheaware.workload.template import LWS
+from cacheaware.workload.template import LWS, whole_number
 
 INJECT = "run `cacheaware inject`, which puts the sidecar where it belongs"
 CORDON_S = 5
@@ -67,13 +67,14 @@ def readiness(subject: Subject, sidecar: Sidecar) -> Iterator[Finding]:
         )
         return
     slow = probe.period_s * probe.failures > CORDON_S
-    if slow or raw.get("timeoutSeconds", 1) < 2 or probe.failures < 3:
+    timeout = whole_number(raw.get("timeoutSeconds"), 0) or 1
+    if slow or timeout < 2 or probe.failures < 3:
         why = f"a cordoned pod stays in the endpoints for {probe.period_s * probe.failures} s"
         flaps = "a sidecar that is throttled for a moment takes a serving pod out of the endpoints"
         yield subject.warning(
             "sidecar-readiness-timing",
             f"the readinessProbe of {sidecar.name} has periodSeconds {probe.period_s},"
-            f" timeoutSeconds {raw.get('timeoutSeconds', 1)}, failureThreshold {probe.failures}:"
+            f" timeoutSeconds {timeout}, failureThreshold {probe.failures}:"
             f" {why if slow else flaps}",
             f"use a {READINESS_SAYS}",
         )

@@ -37,14 +37,14 @@ class Probe:
 
 
 def probe_of(container: Any, name: str) -> Probe | None:
-    """A probe of a container; None where it has none."""
+    """A probe of a container; None where it has none. Kubernetes takes a 0 for its default."""
     probe = container.get(name)
     if not isinstance(probe, Mapping):
         return None
     return Probe(
         whole_number(probe.get("initialDelaySeconds"), 0),
-        whole_number(probe.get("periodSeconds"), 10),
-        whole_number(probe.get("failureThreshold"), 3),
+        whole_number(probe.get("periodSeconds"), 0) or 10,
+        whole_number(probe.get("failureThreshold"), 0) or 3,
     )
 
 

@@ -7,6 +7,7 @@ change a few places and leave every other byte alone, only the places are needed
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 from typing import Any
 
 from ruamel.yaml import YAML
@@ -18,6 +19,8 @@ from ruamel.yaml.events import (
     NodeEvent,
     ScalarEvent,
 )
+
+from cacheaware.workload.no_yaml import why_no_yaml
 
 
 class ManifestTextError(ValueError):
@@ -66,8 +69,11 @@ class Document:
     """Anchors that are used again."""
 
 
-def documents_in(text: str) -> list[Document]:
-    """All documents of a text.
+@lru_cache(maxsize=2)
+def documents_in(text: str) -> tuple[Document, ...]:
+    """All documents of a text; kept for the next call, since reading takes seconds per megabyte.
+
+    Nobody may change the data in place.
 
     Raises:
         ManifestTextError: it is no YAML.
@@ -76,18 +82,11 @@ def documents_in(text: str) -> list[Document]:
         data = list(YAML(typ="safe", pure=True).load_all(text))
         roots = list(Reader(text).roots())
     except (YAMLError, ValueError, RecursionError) as error:
-        raise ManifestTextError(said(text, error)) from error
-    return [
+        raise ManifestTextError(why_no_yaml(text, error)) from error
+    return tuple(
         Document(each, root, aliased)
         for each, (root, aliased) in zip(data, roots, strict=True)
-    ]  # fmt: skip
-
-
-def said(text: str, error: Exception) -> str:
-    """What is wrong, on one line."""
-    if "{{" in text:
-        return "is no YAML, but a template ({{ }}): render it first, for example by helm template"
-    return f"is no YAML: {' '.join(str(error).split())}"
+    )  # fmt: skip
 
 
 class Reader:

@@ -9,8 +9,8 @@ from cacheaware.workload.command import program, split
 
 DRAIN_PATH = "/drain/wait"
 DRAIN_SCRIPT = "/wait.py"
-SLEEP = re.compile(r"(?:\S*sh -c )?(?:exec )?(?:\S*/)?sleep (\d+(?:\.\d+)?)([smh]?);?")
-UNITS = {"": 1, "s": 1, "m": 60, "h": 3600}
+SLEEP = re.compile(r"(?:\S*sh -c )?(?:exec )?(?:\S*/)?sleep (\d{1,9}(?:\.\d+)?)([smhd]?);?")
+UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 class HookKind(StrEnum):

@@ -4,8 +4,10 @@ A manifest may hold anything where a list of containers belongs. What does not f
 place, before any other code trips over it.
 """
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import date
 from typing import Any
 
 from cacheaware_sidecar.clip import clipped
@@ -15,19 +17,47 @@ from cacheaware_sidecar.clip import clipped
 class Leaf:
     """A value without parts."""
 
-    kinds: tuple[type, ...]
+    fits: Callable[[Any], bool]
     said: str
     needed: bool = False
     """It has to be there."""
 
 
-TEXT = Leaf((str, int, float, bool), "text")
-NAME = Leaf((str,), "a name", needed=True)
-NUMBER = Leaf((int,), "a whole number")
+MOST = 2**31 - 1
+"""Of numbers in Kubernetes' own types."""
+SHARE = re.compile(r"[0-9]{1,4}%")
+
+
+def is_text(value: Any) -> bool:
+    """Whether a value is text, or what YAML takes plain text for: a number, a boolean, a date."""
+    return isinstance(value, str | int | float | date)
+
+
+def is_count(value: Any) -> bool:
+    """Whether a value is a number that Kubernetes takes; true is none."""
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MOST
+
+
+def is_bound(value: Any) -> bool:
+    """Whether a value is a number of pods or a share of them."""
+    return is_count(value) or (isinstance(value, str) and SHARE.fullmatch(value) is not None)
+
+
+TEXT = Leaf(is_text, "text")
+NAME = Leaf(lambda value: isinstance(value, str) and value != "", "a name", needed=True)
+NUMBER = Leaf(is_count, f"a whole number from 0 to {MOST}")
+SWITCH = Leaf(lambda value: isinstance(value, bool), "true or false")
+BOUND = Leaf(is_bound, 'a whole number from 0 on or a share such as "25%"')
 ANY: Mapping[str, Any] = {}
 """A mapping, whatever it holds."""
 AMOUNTS = {"limits": {"*": TEXT}, "requests": {"*": TEXT}}
-PROBE = {"httpGet": ANY}
+PROBE = {
+    "httpGet": ANY,
+    "initialDelaySeconds": NUMBER,
+    "periodSeconds": NUMBER,
+    "timeoutSeconds": NUMBER,
+    "failureThreshold": NUMBER,
+}
 HANDLER = {"exec": {"command": [TEXT]}, "httpGet": ANY, "sleep": {"seconds": NUMBER}}
 CONTAINER = {
     "name": NAME,
@@ -53,14 +83,28 @@ TEMPLATE = {
         "volumes": [{"name": NAME}],
         "resources": AMOUNTS,
         "nodeSelector": {"*": TEXT},
+        "terminationGracePeriodSeconds": NUMBER,
+        "activeDeadlineSeconds": NUMBER,
+        "hostNetwork": SWITCH,
+        "automountServiceAccountToken": SWITCH,
     },
 }
+ROLLING = {"maxSurge": BOUND, "maxUnavailable": BOUND}
 WORKLOAD = {
     "metadata": METADATA,
     "spec": {
+        "replicas": NUMBER,
+        "minReadySeconds": NUMBER,
+        "progressDeadlineSeconds": NUMBER,
+        "strategy": {"rollingUpdate": ROLLING},
+        "rolloutStrategy": {"rollingUpdateConfiguration": ROLLING},
         "template": TEMPLATE,
         "selector": {"matchLabels": {"*": TEXT}},
-        "leaderWorkerTemplate": {"leaderTemplate": TEMPLATE, "workerTemplate": TEMPLATE},
+        "leaderWorkerTemplate": {
+            "size": NUMBER,
+            "leaderTemplate": TEMPLATE,
+            "workerTemplate": TEMPLATE,
+        },
     },
 }
 
@@ -77,7 +121,7 @@ def misfit(body: Any) -> str | None:
 def misfits(value: Any, shape: Any, path: str) -> Iterator[str]:
     """All values that can't be where they are; what is left out or null is never one."""
     if isinstance(shape, Leaf):
-        if not (isinstance(value, shape.kinds) and (value or not shape.needed)):
+        if not shape.fits(value):
             yield said(path, value, shape.said)
     elif isinstance(shape, list):
         if not isinstance(value, list):

@@ -168,9 +168,15 @@ def pod_spec(containers, meta="{}"):
         (b"", "holds no workload with an engine"),
         (pod_spec("[]", meta="x"), "cacheaware: "),
         (pod_spec("[x]"), "cacheaware: "),
-        (pod_spec("[{name: e, lifecycle: x}]"), "a field has the wrong type"),
-        (pod_spec("[{name: e, resources: x}]"), "a field has the wrong type"),
-        (pod_spec("[{resources: x}]") + b"---\n" + pod_spec("[]"), "a field has the wrong type"),
+        (pod_spec("[{name: e, lifecycle: x}]"), "containers[0].lifecycle is 'x': allowed is a"),
+        (pod_spec("[{name: e, resources: x}]"), "containers[0].resources is 'x': allowed is a"),
+        (pod_spec("[{resources: x}]") + b"---\n" + pod_spec("[]"), "containers[0].name is None"),
+        (
+            pod_spec("[{name: e}]") + b"---\nkind: PodDisruptionBudget\nspec: {selector: 5}\n"
+            b"metadata: x\n",
+            "a field of an object beside it has the wrong type",
+        ),
+        (b"a: {{ .Values.x }}", "render it first"),
         (pod_spec("[]"), "--container names one of none"),
     ],
 )
@@ -181,6 +187,34 @@ def test_a_file_that_is_no_manifest_is_one_line(content, says, tmp_path, capsys)
     assert code == 2
     assert says in err
     assert err.count("\n") == 1
+
+
+def test_a_bad_workload_of_a_file_does_not_hold_back_the_others(file, capsys):
+    bad = plain(engine(image="x:1"))
+    bad["spec"]["template"]["spec"]["terminationGracePeriodSeconds"] = "600"
+    code, out, err = ran(capsys, "doctor", "-f", file(bad, body()), "-o", "json")
+    assert code == 2
+    assert "terminationGracePeriodSeconds is '600': allowed is a whole number" in err
+    assert len(json.loads(out)["workloads"]) == 1
+
+
+def test_a_named_container_chooses_among_the_workloads_of_a_file(file, capsys):
+    other = plain({"name": "router", "image": "x:1"})
+    path = file(other, body())
+    code, out, err = ran(capsys, "doctor", "-f", path, "--container", "engine", "-o", "json")
+    assert (code, err) == (0, "")
+    assert [one["container"] for one in json.loads(out)["workloads"]] == ["engine"]
+    code, _, err = ran(capsys, "doctor", "-f", path, "--container", "c")
+    assert code == 2
+    assert err == f"cacheaware: {path}: no workload in it has a container 'c'\n"
+
+
+def test_what_no_encoding_holds_is_shown_all_the_same(tmp_path, capsys):
+    path = tmp_path / "m.yaml"
+    path.write_bytes(pod_spec("[{name: e}]", meta='{name: "a\\ud800"}'))
+    code, out, _ = ran(capsys, "doctor", "-f", str(path))
+    assert code == 1
+    assert "deployment/a\\ud800" in out
 
 
 def test_a_file_without_end_is_refused(tmp_path, capsys, monkeypatch):

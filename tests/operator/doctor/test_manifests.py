@@ -13,9 +13,14 @@ def test_all_objects_of_a_manifest_are_read():
     assert documents_of("kind: PodList\n") == []
 
 
+@pytest.mark.parametrize("items", ["5", "abc", "[1, x, null, []]"])
+def test_a_list_of_what_are_no_objects_holds_none(items):
+    assert documents_of(f"kind: List\nitems: {items}\n") == []
+
+
 @pytest.mark.parametrize("text", ["a: [", "a: b: c", "\tx", "a: 1\na: 2", "{{ .Values.x }}: }"])
 def test_what_is_no_yaml_is_one_line(text):
-    with pytest.raises(ManifestError, match=r"^is no YAML: .+") as raised:
+    with pytest.raises(ManifestError, match=r"^is no YAML[:,] .+") as raised:
         documents_of(text)
     assert "\n" not in str(raised.value)
 

@@ -122,4 +122,6 @@ def test_a_readiness_probe_that_begins_late_wastes_a_pod(delay, found):
 
 def test_a_probe_has_kubernetes_defaults():
     assert probe_of({"livenessProbe": {}}, "livenessProbe") == Probe(0, 10, 3)
+    zeros = {"initialDelaySeconds": 0, "periodSeconds": 0, "failureThreshold": 0}
+    assert probe_of({"livenessProbe": zeros}, "livenessProbe") == Probe(0, 10, 3)
     assert probe_of({}, "livenessProbe") is None

@@ -53,6 +53,17 @@ def engines(text):
     return [(one, engine_of(one)) for one in found]
 
 
+def test_objects_that_stay_do_not_make_it_read_the_text_again(monkeypatch):
+    text = "---\n".join(["kind: ConfigMap\ndata: {a: b}\n"] * 40) + "---\n"
+    text += next(path for path in MANIFESTS if path.suffix == ".yaml").read_text()
+    loads = []
+    load_all = YAML.load_all
+    monkeypatch.setattr(YAML, "load_all", lambda *args: loads.append(1) or load_all(*args))
+
+    assert inject(text).text != text
+    assert len(loads) <= 1 + len(engines(text))
+
+
 def test_there_are_ten_that_differ():
     kinds = {one.kind for path in MANIFESTS for one in workloads_in(path.read_text())}
 
