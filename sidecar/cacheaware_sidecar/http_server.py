@@ -193,6 +193,7 @@ class HttpServer:
                 return
             peer.protocol.start_next_cycle()
             wait_s = self._limits.idle_s
+            await asyncio.sleep(0)  # requests that lie there already give way to other peers
 
     async def _read(self, peer: _Peer, wait_s: float) -> Request | None:
         """The next request, whole; None when the peer has gone or is idle."""

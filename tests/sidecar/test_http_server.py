@@ -288,6 +288,27 @@ async def test_probes_are_answered_while_the_rest_is_busy(serve):
         assert await three.ask() == 200
 
 
+async def test_requests_that_came_in_one_go_do_not_hold_a_probe_up():
+    handled = []
+
+    async def handler(request):
+        handled.append(request.path)
+        return Response.text(200, "x")
+
+    server, sock = HttpServer(handler, first=frozenset({"/readyz"})), listen(0)
+    await server.start(sock)
+    port = sock.getsockname()[1]
+    async with Peer(port) as flood, Peer(port) as probe:
+        assert [await flood.ask(), await probe.ask()] == [200, 200]
+        flood.send(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n" * 300)
+        probe.send(b"GET /readyz HTTP/1.1\r\nhost: x\r\n\r\n")
+        assert [await flood.status() for _ in range(300)] == [200] * 300
+        assert await probe.status() == 200
+    await server.stop()
+
+    assert handled.index("/readyz") < 20
+
+
 async def test_a_new_peer_gets_in_when_all_connections_are_held(serve):
     port = await serve(Limits(connections=4, request_s=5))
     async with contextlib.AsyncExitStack() as stack:
