@@ -272,8 +272,12 @@ class Writer:
         return at - (self.text.rfind("\n", 0, at) + 1)
 
     def line_end(self, at: int) -> int:
-        """The end of a line, before its line break."""
-        found = self.text.find("\n", at)
+        """The end of a line, before its line break.
+
+        A block scalar that keeps its last line breaks (`|+`) ends where the next line begins: its
+        own last line is meant.
+        """
+        found = at - 1 if self.text[at - 1 : at] == "\n" else self.text.find("\n", at)
         return len(self.text) if found < 0 else self.before_break(found)
 
     def before_break(self, newline: int) -> int:
