@@ -4,13 +4,13 @@ from collections.abc import Iterator
 
 from cacheaware.doctor.findings import Finding
 from cacheaware.doctor.subject import Subject
-from cacheaware.workload.command import argv_of, has_exec, has_several, script_of
+from cacheaware.workload.command import argv_of, has_exec, has_several, has_trap, script_of
 
 
 def signal_reach(subject: Subject) -> Iterator[Finding]:
     """A script that ends in the engine without `exec`."""
     script = script_of(argv_of(subject.engine.container))
-    if script is None or has_exec(script):
+    if script is None or has_exec(script) or has_trap(script):
         return
     fix = "put `exec` before the engine's command in the script, or run it without a shell"
     if has_several(script):

@@ -9,8 +9,15 @@ SHELLS = frozenset({"sh", "bash", "ash", "dash", "zsh"})
 LAUNCHERS = frozenset({"tini", "dumb-init", "env", "nice", "stdbuf", "numactl"})
 """Programs that become, or pass signals to, the command behind them."""
 SCRIPT_FLAG = re.compile(r"-[a-z]*c[a-z]*")
-SEVERAL = re.compile(r"&&|\|\||[;|\n]|(?<![>&])&(?![>&])")
+SEVERAL = re.compile(r"[;&|\n]")
 """Between commands of a script."""
+QUOTED = re.compile(r"'[^']*'|\"(?:\\.|[^\"\\])*\"", re.DOTALL)
+COMMENT = re.compile(r"(^|\s)#.*", re.MULTILINE)
+DESCRIPTORS = re.compile(r"[0-9]*[<>]&\S+|&>>?")
+"""Redirections that hold a `&`."""
+EXEC = re.compile(r"(?:^|[\s;&|(])exec[ \t]+(?![0-9]*[<>])[^\s;&|][^;&|\n]*(\|(?!\|))?")
+"""A program put in the shell's place; the group is there where it is only a part of a pipe."""
+TRAP = re.compile(r"(?:^|[\s;&|(])trap\s")
 
 
 def argv_of(container: Any) -> list[str]:
@@ -40,15 +47,28 @@ def script_of(argv: list[str]) -> str | None:
 
 
 def has_exec(script: str) -> bool:
-    """Whether a script hands its process over to a command."""
-    return re.search(r"(^|[\s;&|(])exec\s", script) is not None
+    """Whether a script hands its process over to a command; in a pipe the shell stays."""
+    return any(found[1] is None for found in EXEC.finditer(bare(script)))
+
+
+def has_trap(script: str) -> bool:
+    """Whether a script handles signals itself."""
+    return TRAP.search(bare(script)) is not None
 
 
 def has_several(script: str) -> bool:
     """Whether a script is more than one simple command."""
-    lines = [line for line in joined(script).splitlines() if line.strip()]
-    text = "\n".join(line for line in lines if not line.lstrip().startswith("#"))
-    return SEVERAL.search(text) is not None
+    return SEVERAL.search(bare(script)) is not None
+
+
+def bare(script: str) -> str:
+    """A script's commands without what they quote, comments and empty ends.
+
+    >>> bare("vllm serve m --x 'a;b' 2>&1 # c; d")
+    "vllm serve m --x ''"
+    """
+    text = COMMENT.sub("", QUOTED.sub("''", joined(script)))
+    return DESCRIPTORS.sub(" ", text).strip("; \t\r\n")
 
 
 def joined(script: str) -> str:

@@ -227,6 +227,8 @@ def test_the_grace_period_to_recommend(manifest, longest, grace):
         (["sh", "-c", "exec vllm serve m"], []),
         (["sh", "-c", "vllm serve m"], [("info", "shell-without-exec")]),
         (["sh", "-c", "export A=1; vllm serve m"], [("warning", "sigterm-not-passed-on")]),
+        (["sh", "-c", "exec vllm serve m | tee log"], [("warning", "sigterm-not-passed-on")]),
+        (["sh", "-c", "trap 'kill $p' TERM; vllm serve m & p=$!; wait"], []),
     ],
     ids=str,
 )

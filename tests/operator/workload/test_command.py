@@ -44,6 +44,13 @@ def test_a_script_that_shlex_can_not_read_is_split_at_blanks():
         ("set -e\nexec vllm serve", True),
         ("vllm serve", False),
         ("vllm serve --executor exec_me", False),
+        ("exec 2>&1; vllm serve", False),
+        ("exec > log\nvllm serve", False),
+        ("exec vllm serve 2>&1 | tee log", False),
+        ("cd /x || exit 1; exec vllm serve", True),
+        ("exec vllm serve || exit 1", True),
+        ("echo 'now exec vllm'; vllm serve", False),
+        ("vllm serve # not by exec vllm", False),
     ],
 )
 def test_exec_is_told_from_words_that_look_like_it(script, passes):
@@ -58,6 +65,9 @@ def test_exec_is_told_from_words_that_look_like_it(script, passes):
         ("# serve\nvllm serve m", False),
         ("vllm serve m > log 2>&1", False),
         ("vllm serve m &> log", False),
+        ("vllm serve m;\n", False),
+        ('vllm serve m --x \'a;b|c\' --y "http://h?a=1&b=\\"2"', False),
+        ("vllm serve m  # one; two", False),
         ("a; vllm serve m", True),
         ("a\nvllm serve m", True),
         ("a && vllm serve m", True),
