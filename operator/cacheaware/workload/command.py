@@ -13,7 +13,7 @@ SEVERAL = re.compile(r"[;&|\n]")
 """Between commands of a script."""
 QUOTED = re.compile(r"'[^']*'|\"(?:\\.|[^\"\\])*\"", re.DOTALL)
 COMMENT = re.compile(r"(^|\s)#.*", re.MULTILINE)
-DESCRIPTORS = re.compile(r"[0-9]*[<>]&\S+|&>>?")
+DESCRIPTORS = re.compile(r"[0-9]*[<>]&[0-9-]+|&>>?")
 """Redirections that hold a `&`."""
 EXEC = re.compile(r"(?:^|[\s;&|(])exec[ \t]+(?![0-9]*[<>])[^\s;&|][^;&|\n]*(\|(?!\|))?")
 """A program put in the shell's place; the group is there where it is only a part of a pipe."""
