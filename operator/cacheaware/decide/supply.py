@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from cacheaware.decide.cold_start import Starts, is_overdue, left_s
-from cacheaware.decide.fleet import FleetView, PodLoad, PodView
+from cacheaware.decide.fleet import FleetView, PodLoad, PodView, Unknown
 from cacheaware.decide.policy import Policy
 from cacheaware_sidecar.phase import Phase
 
@@ -75,9 +75,15 @@ class Pod:
 
     @property
     def never_served(self) -> bool:
-        """Whether it is still starting, out of the endpoints and without a request."""
-        starting = self.view.phase in STARTING and not self.view.ready
-        return starting and not (self.load is not None and self.load.busy)
+        """Whether it is still starting, out of the endpoints and without a request.
+
+        Where no sidecar tells the phase, one that takes our call and does not answer may be an
+        engine at work that is too busy to.
+        """
+        if self.view.ready or self.view.phase not in STARTING:
+            return False
+        silent = self.view.unknown is Unknown.TIMED_OUT and not self.view.sidecar
+        return not silent and not (self.load is not None and self.load.busy)
 
     @property
     def failing(self) -> bool:

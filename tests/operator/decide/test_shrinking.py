@@ -266,6 +266,23 @@ class TestDeployment:
         assert names(decision) == ["d"], "a ReplicaSet would take c before a or b"
         assert once(make.fleet(view.pods[:3]), **FREE).desired == 3
 
+    @pytest.mark.parametrize(
+        ("unknown", "sidecar", "gone"),
+        [
+            (Unknown.TIMED_OUT, False, []),
+            (Unknown.REFUSED, False, ["c"]),
+            (Unknown.TIMED_OUT, True, ["c"]),
+        ],
+        ids=["silent", "nobody listens", "its sidecar said that it loads"],
+    )
+    def test_one_that_takes_a_call_and_is_silent_may_hold_requests(
+        self, make, once, unknown, sidecar, gone
+    ):
+        pods = [make.pod(n, kv=0.3, running=1.0) for n in "ab"]
+        pods.append(make.booting("c", unknown=unknown, sidecar=sidecar))
+
+        assert names(once(make.fleet(pods), **FREE)) == gone
+
     def test_a_starting_pod_with_requests_is_not_one_that_never_served(self, make, once):
         odd = make.booting("z", load=PodLoad(usage=0.1, running=2.0, waiting=0.0))
 
