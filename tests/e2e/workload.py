@@ -67,6 +67,7 @@ class Fleet:
     def scale_by(self, **spec: Any) -> None:
         """Apply the CacheAwareScaler of the manifests with these fields of its spec replaced."""
         (scaler,) = documents("kind/scaler.yaml")
+        scaler["metadata"]["name"] = scaler["spec"]["scaleTargetRef"]["name"] = self.name
         scaler["spec"] |= spec
         self.kubectl("apply", "-f", "-", input=yaml.safe_dump(scaler))
 
