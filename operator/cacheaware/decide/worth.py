@@ -31,12 +31,17 @@ def ranked(pods: Iterable[Pod], fleet: Sequence[Pod], serving: Iterable[Pod]) ->
         fleet: All pods, which they are compared with.
         serving: The pods that hold LoRA adapters for requests to come.
     """
-    holders = Counter(
-        name for pod in serving if pod.load is not None for name in set(pod.load.adapters)
-    )
+    several = list(pods)
+    if len(several) < 2:
+        return several
+    several.sort(key=worth_of(fleet))
+    loads = (pod.load for pod in serving)
+    holders = Counter(name for load in loads if load is not None for name in set(load.adapters))
+    if not holders:
+        return several
     going: list[Pod] = []
     kept: list[Pod] = []
-    for pod in sorted(pods, key=worth_of(fleet)):
+    for pod in several:
         used = set(pod.load.adapters) if pod.load is not None else set[str]()
         if any(holders[name] == 1 for name in used):
             kept.append(pod)
