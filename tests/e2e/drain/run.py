@@ -29,7 +29,7 @@ def run(
     with followed(fleet, folder), evidence(fleet, folder):
         SCENARIOS[scenario](story)
         results = clients.finish()
-    print(f"{scenario}, {setup}: {story.facts}")
+    print(f"{scenario}, {setup.name}: {story.facts}")
     found = [
         outcome(
             scenario=str(scenario),
