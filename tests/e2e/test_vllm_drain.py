@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.vllm, pytest.mark.timeout("1800")]
 
 GO_ONE_BY_ONE = [Scenario.SCALE_DOWN, Scenario.ROLLING_UPDATE]
 AT_LEAST = 200
-"""Requests of each client: what two cores bear with three engines on them."""
+"""Requests of each client: what two cores bear with two or three engines on them."""
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +46,7 @@ def all_clients(fleet: Fleet) -> Clients:
     """A third of the load by each kind of client, at the same time on the same pods."""
     images.load(choice.choose(), images.build_all(images=(images.PROXY,)))
     return Clients(
-        fleet, kinds=tuple(Client), rate=4, at_least=AT_LEAST, model="tiny", longest_s=900
+        fleet, kinds=tuple(Client), rate=3, at_least=AT_LEAST, model="tiny", longest_s=900
     )
 
 

@@ -47,6 +47,7 @@ class Setup:
         change: changes the spec of the pod template further.
         pods: as many as a fleet has that shrinks to one, or is replaced.
         surge_streams: at once, more than one pod less carries.
+        shrink_s: the longest that shrinking to one pod may take.
         rollout_s: the longest that replacing all pods may take.
     """
 
@@ -57,6 +58,7 @@ class Setup:
     change: Callable[[dict[str, Any]], None] | None = None
     pods: int = 4
     surge_streams: int = 130
+    shrink_s: float = 180
     rollout_s: float = 240
 
     @property

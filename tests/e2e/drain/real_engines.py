@@ -33,9 +33,11 @@ class RealSetup:
     engine: Engine
     system: bool
     habit: Habit = Habit.ABORT
-    pods: int = 3
-    surge_streams: int = 30
-    rollout_s: float = 600
+    pods: int = 2
+    surge_streams: int = 16
+    shrink_s: float = 900
+    """No pod is given up that has served for less time than it took to load."""
+    rollout_s: float = 900
 
     @property
     def name(self) -> str:

@@ -67,7 +67,8 @@ def scale_down(run: Run) -> None:
     if not run.setup.system:
         time.sleep(STEADY_S)
         fleet.kubectl("scale", "deployment", fleet.name, "--replicas=1")
-    eventually(lambda: len(run.all_pods()) == 1, within=180, every=1, what="one pod is left")
+    within = run.setup.shrink_s
+    eventually(lambda: len(run.all_pods()) == 1, within=within, every=1, what="one pod is left")
     run.facts["seconds"] = round(time.monotonic() - began, 1)
 
 
