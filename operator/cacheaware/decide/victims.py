@@ -28,6 +28,7 @@ ORDINAL = re.compile(r"-(\d{1,9})$")
 NO_ORDINAL = float("inf")
 FINAL_DRAIN = "its preStop hook waits for its requests; it could not be cordoned"
 ONE_AT_A_TIME = "one pod at a time: none is empty, and none can be cordoned"
+ALL_YOUNG = "all pods have served for less time than they took to start"
 SHORT = "the other pods hold requests, are young, or are needed by the load"
 
 
@@ -114,10 +115,16 @@ def last_resort(asked: Asked) -> Shrink:
     why = f" ({asked.unable})" if asked.unable else ""
     pod = drainable(asked)
     if pod is None or not carried(asked, [pod]):
-        nothing = "no pod is empty, and none can be drained now"
+        nothing = ALL_YOUNG if all_young(asked) else "no pod is empty, and none can be drained now"
         return Shrink(why_less=f"none can be cordoned{why}; {nothing}" if why else nothing)
     gone = Victim(pod=pod.view.name, uid=pod.view.uid, reason=FINAL_DRAIN)
     return Shrink(victims=(gone,), why_less=ONE_AT_A_TIME + why)
+
+
+def all_young(asked: Asked) -> bool:
+    """Whether each pod that serves is too young to be given up."""
+    serving = asked.supply.serving
+    return bool(serving) and all(young(pod.view, asked.cold_start_s) for pod in serving)
 
 
 def uncreated_of(kind: str, supply: Supply) -> int:

@@ -229,6 +229,14 @@ class TestDeployment:
         assert decision.limited_by == ("drain",)
         assert decision.message.endswith("no pod is empty, and none can be drained now")
 
+    def test_that_all_pods_are_young_is_said(self, make, once):
+        young = [make.idle(n, age_s=130.0, serving_age_s=60.0) for n in "abc"]
+
+        decision = once(make.fleet(young), **FREE)
+
+        assert decision.desired == 3
+        assert decision.message.endswith("served for less time than they took to start")
+
     def test_an_old_pod_is_not_young_for_ever_after_a_flap(self, make, once):
         flapped = [make.idle(n, age_s=1e6, serving_age_s=2000.0) for n in "ab"]
 
