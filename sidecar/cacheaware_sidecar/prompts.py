@@ -13,7 +13,7 @@ import struct
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import ceil
+from math import ceil, fsum
 
 ALIGNMENT = 16
 """Kernels are specialised on sizes that are a multiple of 16 and on sizes that are not."""
@@ -21,6 +21,11 @@ MARGIN = 1.03
 """A prompt is aimed a little longer than needed, for words that differ in tokens."""
 LEAST_RATE = 0.25
 """Tokens a word at least, whatever an engine counts: it bounds what a wrong count makes us ask."""
+KEPT = 16
+"""The newest counts tell."""
+MOST_UNDER = 4
+"""A quarter is added to a length at most, however far off counts have been."""
+ROUNDING = 1e-9
 MOST_MORE_WORDS = 64
 """So many words more are tried out on paper to meet a multiple."""
 PICTURE = 224
@@ -78,29 +83,55 @@ def _chunk(kind: bytes, data: bytes) -> bytes:
 def words_for(length: Length, counted: Sequence[tuple[int, int]]) -> int:
     """How many words make a prompt of this length, by the (words, tokens) counted so far.
 
-    Nothing counted: one token a word. One prompt: its tokens a word. More: the line through the
-    last two that differ, which takes out what a chat template or a start token adds.
+    Nothing counted: one token a word. Counts of one number of words: its tokens a word. Others:
+    the line through the newest counts, which takes out what a chat template or a start token adds.
+    Where words differ in tokens, so do prompts of equally many words: by as much as the counts have
+    been off the line, a prompt is aimed longer than needed, and shorter than allowed.
     """
-    rate, added = _line(counted)
+    line = _line(counted[-KEPT:])
     least = length.more_than + 1
-    most = length.at_most or ceil(least * MARGIN)
-    aim = max(least, min(ceil(least * MARGIN), most))
+    under = min(line.under, least // MOST_UNDER)
+    aim = ceil(least * MARGIN) + under
+    if length.at_most is not None:
+        aim = min(aim, length.at_most - line.over)
+    aim = max(least, aim)
     longest = ceil(aim / LEAST_RATE)
-    words = min(max(1, ceil((aim - added) / rate)), longest)
+    words = min(line.words(aim), longest)
     if length.aligned is None:
         return words
-    fewest = min(max(1, ceil((least - added) / rate)), longest)
+    fewest = min(line.words(least + under), longest)
     tried = range(fewest, fewest + MOST_MORE_WORDS)
-    return next((each for each in tried if length.is_met(round(each * rate + added))), words)
+    return next((each for each in tried if length.is_met(round(line.tokens(each)))), words)
 
 
-def _line(counted: Sequence[tuple[int, int]]) -> tuple[float, float]:
-    """Tokens a word, and tokens that every prompt has."""
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """Tokens by words: what one more word adds, what every prompt has, how far counts are off."""
+
+    rate: float = 1.0
+    added: float = 0.0
+    under: int = 0
+    over: int = 0
+
+    def tokens(self, words: int) -> float:
+        return words * self.rate + self.added
+
+    def words(self, tokens: int) -> int:
+        """The fewest words that make so many tokens."""
+        return max(1, ceil((tokens - self.added) / self.rate - ROUNDING))
+
+
+def _line(counted: Sequence[tuple[int, int]]) -> _Line:
+    """The line of least squares."""
     if not counted:
-        return 1.0, 0.0
-    words, tokens = counted[-1]
-    for before, less in reversed(counted):
-        slope = (tokens - less) / (words - before) if words != before else 0.0
+        return _Line()
+    words = fsum(each for each, _ in counted) / len(counted)
+    tokens = fsum(each for _, each in counted) / len(counted)
+    spread = fsum((each - words) ** 2 for each, _ in counted)
+    rate, added = max(tokens / words, LEAST_RATE), 0.0
+    if spread:
+        slope = fsum((w - words) * (t - tokens) for w, t in counted) / spread
         if slope >= LEAST_RATE:
-            return slope, tokens - slope * words
-    return max(tokens / words, LEAST_RATE), 0.0
+            rate, added = slope, tokens - slope * words
+    off = [found - (each * rate + added) for each, found in counted]
+    return _Line(rate, added, max(0, round(-min(off))), max(0, round(max(off))))
