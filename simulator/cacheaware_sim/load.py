@@ -21,8 +21,8 @@ from cacheaware_sim.tokens import prompt_of
 DATA, DONE = b"data:", b"[DONE]"
 LONGEST_DETAIL = 300
 IDLE_S = 4.0
-"""A pooled connection is let go sooner than vLLM's server does it, after 5 s: a request that is sent
-at that moment would be lost, whoever scales.
+"""A pooled connection is let go sooner than vLLM's server does it, after 5 s: a request that is
+sent at that moment would be lost, whoever scales.
 """
 FIRST_ANSWER = "load: the first answer has come\n"
 """Told on stderr, so that whoever waits for load knows that it flows."""
