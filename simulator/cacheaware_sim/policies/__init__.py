@@ -1,0 +1,1 @@
+"""Autoscaling policies: ours and its peers, each re-derived from what it publishes."""
