@@ -1,4 +1,4 @@
-"""What a policy sees of the fleet: the newest scrape of each pod, as stale as it is, and no more."""
+"""What a policy sees of the fleet: the newest scrape of each pod, as stale as it is, no more."""
 
 from dataclasses import dataclass
 
