@@ -1,0 +1,162 @@
+"""llm-d's workload-variant-autoscaler, percentage analyzer: wva-v1.
+
+Source: llm-d WVA b08b1c7 (v0.5), internal/saturation/analyzer.go and
+charts/workload-variant-autoscaler/values.yaml. A pod is saturated at 80 % of its cache or 5 waiting
+requests; one pod more when the mean spare of the others is under 10 % or 3 requests, one less when
+the load on one pod less would leave that much, none while the fleet is in transition. Every 60 s,
+from each pod's peaks of the last minute. The result, wva_desired_replicas, is the External metric
+(AverageValue 1) of an HPA: both directions stabilised for 240 s, 10 pods per 150 s.
+
+Kept as it follows from the source: *from 10 pods on the HPA's tolerance of 10 % hides a step of
+one, in both directions*; desired then differs from current, which counts as in transition, and
+nothing ends that. A scraped page without the gauges counts as 0. The tuned variant has no tolerance
+(KEP-4951), the windows of an earlier chart (0 s, 10 pods per 15 s), the development loop of 30 s.
+
+What is approximated. Peaks are over scrapes 5 s apart; Prometheus has them every 15 s. One variant,
+so cost decides nothing.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from cacheaware_sim.fleet.scraped import Observation, PodSample
+from cacheaware_sim.policies.hpa import SYNC_S, Hpa
+from cacheaware_sim.policies.hpa_behavior import Behavior, Rate, Rules
+from cacheaware_sim.policies.hpa_metrics import TEN_PERCENT, Tolerance, average_value_replicas
+from cacheaware_sim.policies.policy import Every, Limits, Orders, hold, not_terminating
+from cacheaware_sim.policies.scrapes import Scrapes
+
+SCRAPE_S = 5.0
+PEAK_S = 60.0
+_CHART = Rules(240, (Rate("Pods", 10, 150),))
+_AT_ONCE = Rules(0, (Rate("Pods", 10, 15),))
+
+
+@dataclass(frozen=True, slots=True)
+class Through:
+    """The HPA that carries wva_desired_replicas out."""
+
+    behavior: Behavior
+    tolerance: Tolerance = TEN_PERCENT
+
+
+CHART = Through(Behavior(up=_CHART, down=_CHART))
+AT_ONCE = Through(Behavior(up=_AT_ONCE, down=_AT_ONCE), Tolerance(0, 0))
+
+
+@dataclass(frozen=True, slots=True)
+class WvaV1Settings:
+    """The saturation ConfigMap."""
+
+    kv_threshold: float = 0.80
+    queue_threshold: float = 5.0
+    kv_spare_trigger: float = 0.10
+    queue_spare_trigger: float = 3.0
+    loop_s: float = 60.0
+    through: Through = CHART
+
+
+DEFAULT = WvaV1Settings()
+TUNED = WvaV1Settings(loop_s=30.0, through=AT_ONCE)
+
+
+@dataclass(frozen=True, slots=True)
+class Peak:
+    """The highest of a pod's last minute."""
+
+    usage: float
+    waiting: float
+
+
+def step(peaks: Sequence[Peak], settings: WvaV1Settings) -> int:
+    """+1, -1 or 0 pods, for a fleet that is not in transition.
+
+    >>> step((Peak(0.75, 0), Peak(0.75, 0)), WvaV1Settings())
+    1
+    >>> step((Peak(0.3, 0), Peak(0.3, 0)), WvaV1Settings())
+    -1
+    >>> step((Peak(0.5, 0), Peak(0.5, 0)), WvaV1Settings())
+    0
+    """
+    if not peaks:
+        return 0
+    free = [
+        peak
+        for peak in peaks
+        if peak.usage < settings.kv_threshold and peak.waiting < settings.queue_threshold
+    ]
+    pods = len(free)
+    usage = sum(peak.usage for peak in free) / pods if pods else settings.kv_threshold
+    waiting = sum(peak.waiting for peak in free) / pods if pods else settings.queue_threshold
+    if not _has_spare(usage, waiting, settings):
+        return 1
+    share = pods / (pods - 1) if pods >= 2 else 0
+    return -1 if share and _has_spare(usage * share, waiting * share, settings) else 0
+
+
+def _has_spare(usage: float, waiting: float, settings: WvaV1Settings) -> bool:
+    return (
+        settings.kv_threshold - usage >= settings.kv_spare_trigger
+        and settings.queue_threshold - waiting >= settings.queue_spare_trigger
+    )
+
+
+def in_transition(desired: int | None, current: int, reporting: int) -> bool:
+    """Whether the last decision is not carried out yet, or pods do not report yet."""
+    return desired not in {None, current} or reporting != current
+
+
+def carried_out(seen: Observation, desired: int | None, through: Through, hpa: Hpa) -> Orders:
+    """What the HPA makes of wva_desired_replicas."""
+    if desired is None:
+        return hpa.follow(seen, None, "wva")
+    pods = len(not_terminating(seen.pods))
+    proposal = average_value_replicas(desired, 1, pods, through.tolerance)
+    return hpa.follow(seen, proposal, f"wva wants {desired}")
+
+
+class WvaV1Policy:
+    """The saturation loop and its HPA."""
+
+    name = "wva-v1"
+    interval_s = SCRAPE_S
+
+    def __init__(self, settings: WvaV1Settings, limits: Limits) -> None:
+        self._settings = settings
+        self._limits = limits
+        self._scrapes = Scrapes(PEAK_S)
+        self._loop = Every(settings.loop_s)
+        self._sync = Every(SYNC_S)
+        self._hpa = Hpa(settings.through.behavior, limits)
+        self._desired: int | None = None
+
+    def decide(self, seen: Observation) -> Orders:
+        """What the HPA writes now."""
+        self._scrapes.see(seen)
+        if self._loop.due(seen.now):
+            self._desired = self._analyze(seen)
+        if not self._sync.due(seen.now):
+            return hold(seen, "between two syncs of the HPA")
+        return carried_out(seen, self._desired, self._settings.through, self._hpa)
+
+    def wrote(self, before: int, after: int, now: float) -> None:
+        """Count a change against the rates."""
+        self._hpa.wrote(before, after, now)
+
+    def _analyze(self, seen: Observation) -> int:
+        pods = not_terminating(seen.pods)
+        peaks = [peak for pod in pods if (peak := self._peak(pod, seen.now)) is not None]
+        if not peaks:
+            return seen.replicas
+        if in_transition(self._desired, seen.replicas, len(peaks)):
+            return seen.replicas if self._desired is None else self._desired
+        return self._limits.clamp(len(peaks) + step(peaks, self._settings))
+
+    def _peak(self, pod: PodSample, now: float) -> Peak | None:
+        scrapes = self._scrapes.last(pod.name, PEAK_S, now)
+        if not scrapes:
+            return None
+        return Peak(
+            usage=max(sample.usage or 0.0 for sample in scrapes),
+            waiting=max(sample.waiting or 0.0 for sample in scrapes),
+        )
