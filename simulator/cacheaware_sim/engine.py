@@ -8,36 +8,22 @@ something happens are touched: the others advance because a counter does.
 
 import math
 from collections import deque
+from collections.abc import Collection
 
 from cacheaware_sim.decode_batch import DecodeBatch
 from cacheaware_sim.engine_config import EngineConfig
 from cacheaware_sim.first_shapes import Chunk, FirstShapes
+from cacheaware_sim.kv_manager import KvManager
 from cacheaware_sim.kv_pool import KvPool
 from cacheaware_sim.request import Phase, Request
 from cacheaware_sim.stats import EngineSnapshot, Stats
+from cacheaware_sim.step_result import StepResult
 
-SERIAL_BITS = 24
+__all__ = ["Engine", "NotAdmittedError", "StepResult"]
 
 
 class NotAdmittedError(Exception):
     """The engine takes no requests: it is loading, or it is ending."""
-
-
-class StepResult:
-    """What the iteration that ended has brought, and how long the next one takes."""
-
-    __slots__ = ("aborted", "duration_s", "finished", "first_tokens", "preempted")
-
-    def __init__(self) -> None:
-        self.duration_s: float | None = None
-        """Seconds until `step` is to be called again; None when there is nothing to do."""
-        self.first_tokens: list[Request] = []
-        """Requests whose first token came out (again, after a preemption)."""
-        self.finished: list[Request] = []
-        self.aborted: list[Request] = []
-        """Requests that a shutdown has cut."""
-        self.preempted: list[Request] = []
-        """Requests that lost their blocks to older ones."""
 
 
 class Engine:
@@ -68,6 +54,8 @@ class Engine:
         self._abort_at = math.inf
         self._terminated = False
         self._decodes = DecodeBatch(config.block_size)
+        self._kv = KvManager(config, self.pool)
+        self._blocked: Request | None = None
         self._last_end = created_at
         self._gauges = (0, 0, 0)
 
@@ -95,13 +83,19 @@ class Engine:
         request.phase = Phase.WAITING
         self.waiting.append(request)
 
-    def step(self, now: float) -> StepResult:
-        """Complete the iteration that has run until `now`, and start the next one."""
-        result = StepResult()
+    def step(self, now: float, result: StepResult | None = None) -> StepResult:
+        """Complete the iteration that has run until `now`, and start the next one.
+
+        Args:
+            now: Its end.
+            result: One to add to; the durations of earlier iterations are forgotten.
+        """
+        result = StepResult() if result is None else result
         if self._executing:
             self._complete(now, result)
+        result.duration_s = None
         if now >= self._abort_at:
-            result.aborted = self.abort_all(now)
+            result.aborted += self.abort_all(now)
         else:
             self._start(now, result)
         return result
@@ -115,6 +109,7 @@ class Engine:
         else:
             return False
         self._end(request, now, outcome)
+        self._blocked = None
         self._publish()
         return True
 
@@ -149,8 +144,12 @@ class Engine:
             return self._decodes.generated(request)
         return request.generated
 
-    def snapshot(self) -> EngineSnapshot:
-        """All numbers; the gauges are those at the end of the last iteration."""
+    def snapshot(self, histograms: Collection[str] | None = None) -> EngineSnapshot:
+        """All numbers; the gauges are those at the end of the last iteration.
+
+        Args:
+            histograms: The only ones that are wanted; None is all.
+        """
         running, waiting, in_use = self._gauges
         return EngineSnapshot(
             running=running,
@@ -158,20 +157,64 @@ class Engine:
             usage=in_use / self.pool.usable,
             counters=self.stats.counters(),
             outcomes=dict(self.stats.outcomes),
-            histograms=self.stats.histograms(),
+            histograms=self.stats.histograms(histograms),
         )
+
+    # Iterations that bring nothing but tokens
+
+    def uneventful(self) -> int:
+        """How many iterations, the one that runs included, a driver may treat as one.
+
+        Of all but the last nothing is to be told but their number: nobody ends, comes in, computes
+        a prompt, names a block or loses some. A request that is submitted or aborted changes that.
+        """
+        decodes = self._decodes
+        if (
+            not decodes.size
+            or self._prefilled
+            or self._cut is not None
+            or (self.waiting and self.waiting[0] is not self._blocked)
+        ):
+            return 1
+        return decodes.uneventful(self.pool.free)
+
+    def growth_s(self) -> float:
+        """Seconds by which each iteration of the same decodes takes longer than the one before."""
+        return self.config.cost.growth_s(self._decodes.size)
+
+    def coast(self, iterations: int, first_s: float, growth_s: float, now: float) -> None:
+        """Complete uneventful iterations at once, and start the next one.
+
+        Args:
+            iterations: How many, fewer than `uneventful`.
+            first_s: Seconds of the first of them.
+            growth_s: By how much each takes longer than the one before.
+            now: When the last one ended.
+        """
+        decodes, stats = self._decodes, self.stats
+        size = decodes.size
+        stats.inter_token.observe_series(first_s, growth_s, iterations, size)
+        stats.generation_tokens += size * iterations
+        stats.iteration_tokens.observe(size, iterations)
+        stats.iterations += iterations
+        self.pool.take(decodes.growth(iterations))
+        decodes.advance(iterations)
+        self._last_end = now
+        in_use = self.pool.in_use - len(decodes.growing())
+        self._gauges = (len(self.running), len(self.waiting), in_use)
 
     # The end of an iteration
 
     def _complete(self, now: float, result: StepResult) -> None:
         stats = self.stats
         tokens = decodes = self._decodes.size
+        self._decodes.grown_to = 0
         prompt_tokens = 0
         if decodes:
             stats.inter_token.observe(now - self._last_end, decodes)
             for request in self._decodes.advance():
                 self._drop_from_batch(request)
-                self._name_computed(request, request.computed - 1, request.computed)
+                self._kv.name_computed(request, request.computed - 1, request.computed)
                 self._finish(request, now, result)
         if self._prefilled:
             for request in self._prefilled:
@@ -200,7 +243,7 @@ class Engine:
             del self.running[request.serial]
             self._finish(request, now, result)
         else:
-            self._decodes.join(request)
+            self._decodes.join(request, names=self._kv.names_decoded(request))
         return prompt_tokens
 
     def _finish(self, request: Request, now: float, result: StepResult) -> None:
@@ -211,7 +254,7 @@ class Engine:
         request.phase = Phase.FINISHED
         request.outcome = outcome
         request.finished_at = now
-        self._give_back(request)
+        self._kv.give_back(request)
         self.stats.finished(request, now)
 
     def _publish(self) -> None:
@@ -221,12 +264,14 @@ class Engine:
         self.running.pop(request.serial, None)
         if request.phase is Phase.DECODE:
             self._decodes.leave(request)
+            self._kv.name_late(request)
         elif request is self._cut:
             self._cut = None
 
     # The start of an iteration
 
     def _start(self, now: float, result: StepResult) -> None:
+        preemptions = self.stats.preemptions
         if self._decodes.size:
             self._grow(result)
         budget = self.config.max_num_batched_tokens - self._decodes.size
@@ -234,7 +279,8 @@ class Engine:
         if self._cut is not None:
             used, seconds = self._continue_prompt(self._cut, budget, result)
             budget -= used
-        if self.waiting and not result.preempted:
+        self._blocked = None
+        if self.waiting and self.stats.preemptions == preemptions:
             seconds += self._admit(budget, now)
         if self._decodes.size or self._prefilled or self._cut is not None:
             self._executing = True
@@ -251,24 +297,33 @@ class Engine:
 
     def _grow(self, result: StepResult) -> None:
         """Give a block to each decode that begins a new one with its next token."""
-        growing = self._decodes.growing()
-        if not growing:
-            return
-        if self.pool.take(len(growing)):
-            for request in growing.values():
-                request.blocks += 1
-                self._name_decoded(request)
-            return
-        for request in list(growing.values()):
+        decodes = self._decodes
+        growing = decodes.growing()
+        if growing:
+            if self.pool.take(len(growing)):
+                for request in decodes.naming_now():
+                    self._name_decoded(request)
+            else:
+                self._grow_one_by_one(list(growing.values()), result)
+        decodes.grown_to = math.inf
+
+    def _grow_one_by_one(self, growing: list[Request], result: StepResult) -> None:
+        naming = self._decodes.naming_now()
+        for request in growing:
             if request.phase is Phase.DECODE and self._take(request, 1, result):
-                self._name_decoded(request)
+                self._decodes.grown_to = request.serial
+                if request in naming:
+                    self._name_decoded(request)
+
+    def _name_decoded(self, request: Request) -> None:
+        if not self._kv.name_decoded(request, self._decodes.computed(request)):
+            self._decodes.stop_naming(request)
 
     def _take(self, request: Request, blocks: int, result: StepResult) -> bool:
         """Take blocks, from the newest requests if need be; False if it was itself the newest."""
         while not self.pool.take(blocks):
             if self._preempt_newest(result) is request:
                 return False
-        request.blocks += blocks
         return True
 
     def _preempt_newest(self, result: StepResult) -> Request:
@@ -276,9 +331,8 @@ class Engine:
         if victim.phase is Phase.DECODE:
             victim.last_token_at = self._last_end
         self._drop_from_batch(victim)
-        if self.config.prefix_caching:
-            self._name_own_blocks(victim)
-        self._give_back(victim)
+        self._kv.name_own(victim)
+        self._kv.give_back(victim)
         victim.phase = Phase.WAITING
         victim.preemptions += 1
         self.waiting.appendleft(victim)
@@ -295,52 +349,36 @@ class Engine:
         before it is done. It is therefore the newest request, too.
         """
         chunk = min(request.target - request.computed, budget)
-        blocks = self._blocks(request.computed + chunk) - request.blocks
+        blocks = self._kv.blocks(request.computed + chunk) - request.held
         if not self._take(request, blocks, result):
             return 0, 0.0
+        request.held += blocks
         return chunk, self._prefill(request, chunk)
 
     def _admit(self, budget: int, now: float) -> float:
+        """Take in what waits, as far as there is room; the seconds of its chunks."""
+        kv, waiting = self._kv, self.waiting
+        most = self.config.max_num_seqs
         seconds = 0.0
-        while budget > 0 and self.waiting and len(self.running) < self.config.max_num_seqs:
-            request = self.waiting[0]
+        while budget > 0 and waiting and len(self.running) < most:
+            request = waiting[0]
             request.target = request.prompt_tokens + request.generated
-            if self._hopeless(request):
+            if kv.hopeless(request):
                 break
-            found = self._find(request)
-            chunk = min(request.target - found * self.config.block_size, budget)
-            if not self._fits(request, found, chunk):
+            found = kv.find(request)
+            chunk = min(request.target - found * kv.block_size, budget)
+            if not kv.fits(request, found, chunk):
                 break
-            self.waiting.popleft()
+            waiting.popleft()
             self._run(request, found, now)
-            blocks = self._blocks(request.computed + chunk) - found
+            blocks = kv.blocks(request.computed + chunk) - found
             self.pool.take(blocks)
-            request.blocks += blocks
+            request.held += blocks
             seconds += self._prefill(request, chunk)
             budget -= chunk
+        if waiting and (len(self.running) >= most or kv.only_gets_harder(waiting[0])):
+            self._blocked = waiting[0]
         return seconds
-
-    def _hopeless(self, request: Request) -> bool:
-        """Whether it can't fit whatever the prefix cache holds: spares most of the searching."""
-        free = self.pool.free
-        if self.config.reserve_full_prompt and isinstance(request.block_names, range):
-            # Nobody else uses its blocks, so those it finds take as much space as new ones.
-            return self._blocks(request.target) > free
-        return not free
-
-    def _find(self, request: Request) -> int:
-        """Blocks of the request in the prefix cache; its last token is always computed."""
-        if request.block_names is None or not self.config.prefix_caching:
-            return 0
-        return self.pool.find(request.block_names, (request.target - 1) // self.config.block_size)
-
-    def _fits(self, request: Request, found: int, chunk: int) -> bool:
-        size = self.config.block_size
-        tokens = request.target if self.config.reserve_full_prompt else found * size + chunk
-        blocks = self._blocks(tokens) - found
-        if found and request.block_names is not None:
-            blocks += self.pool.sleeping(request.block_names, found)
-        return blocks <= self.pool.free
 
     def _run(self, request: Request, found: int, now: float) -> None:
         """Move a request from the queue into the batch."""
@@ -348,12 +386,8 @@ class Engine:
         request.serial = self._serial
         request.phase = Phase.PREFILL
         request.computed = request.found_tokens = found * self.config.block_size
-        request.blocks = found
         self.running[self._serial] = request
-        if found and request.block_names is not None:
-            request.named = list(request.block_names[:found])
-            for name in request.named:
-                self.pool.share(name)
+        self._kv.share(request, found)
         if request.scheduled_at is None:
             request.scheduled_at = now
             request.cached_tokens = min(request.computed, request.prompt_tokens)
@@ -366,7 +400,7 @@ class Engine:
         start = request.computed
         request.computed = start + chunk
         if request.block_names is not None:
-            self._name_computed(request, start, request.computed)
+            self._kv.name_computed(request, start, request.computed)
         if request.computed == request.target:
             self._prefilled.append(request)
             self._cut = None
@@ -376,35 +410,3 @@ class Engine:
             chunk_of = start, request.found_tokens, request.prompt_tokens
             self._chunks.append(Chunk(*chunk_of, request.features))
         return self.config.cost.chunk_s(start, chunk)
-
-    # Blocks and their names
-
-    def _blocks(self, tokens: int) -> int:
-        return -(-tokens // self.config.block_size)
-
-    def _name_computed(self, request: Request, start: int, end: int) -> None:
-        """Make the blocks that were filled between two positions findable."""
-        names = request.block_names
-        if names is None or not self.config.prefix_caching:
-            return
-        size = self.config.block_size
-        request.named.extend(self.pool.name(names[start // size : end // size]))
-
-    def _name_decoded(self, request: Request) -> None:
-        if request.block_names is not None:
-            end = self._decodes.computed(request)
-            if end // self.config.block_size <= len(request.block_names):
-                self._name_computed(request, end - self.config.block_size, end)
-
-    def _name_own_blocks(self, request: Request) -> None:
-        """Let a preempted request find its own blocks again, as long as nobody takes them."""
-        if request.block_names is None:
-            start = -(request.serial << SERIAL_BITS)
-            request.block_names = range(start, start + self._blocks(self.config.max_model_len))
-            self._name_computed(request, 0, request.computed)
-
-    def _give_back(self, request: Request) -> None:
-        self.pool.give_back(request.named, request.blocks - len(request.named))
-        request.named = []
-        request.blocks = 0
-        request.computed = 0

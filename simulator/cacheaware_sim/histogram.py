@@ -1,6 +1,8 @@
 """A histogram that costs one bisection per observation."""
 
 from bisect import bisect_left
+from itertools import accumulate
+from math import inf
 
 from cacheaware_sidecar.engines.sample import Histogram
 
@@ -8,10 +10,11 @@ from cacheaware_sidecar.engines.sample import Histogram
 class Observations:
     """Counts per bucket, as `Histogram` (cumulative) on demand."""
 
-    __slots__ = ("_bounds", "_counts", "sum")
+    __slots__ = ("_all_bounds", "_bounds", "_counts", "sum")
 
     def __init__(self, bounds: tuple[float, ...]) -> None:
         self._bounds = bounds
+        self._all_bounds = (*bounds, inf)
         self._counts = [0] * (len(bounds) + 1)
         self.sum = 0.0
 
@@ -20,11 +23,26 @@ class Observations:
         self._counts[bisect_left(self._bounds, value)] += times
         self.sum += value * times
 
+    def observe_series(self, first: float, growth: float, values: int, times: int = 1) -> None:
+        """Count `values` ascending values, each `growth` above the one before, each `times`."""
+        bounds, counts = self._bounds, self._counts
+        bucket = bisect_left(bounds, first)
+        highest = bisect_left(bounds, first + growth * (values - 1))
+        left = values
+        while bucket < highest:
+            below = values - left
+            inside = min(left, max(below, int((bounds[bucket] - first) / growth) + 1) - below)
+            counts[bucket] += inside * times
+            left -= inside
+            bucket += 1
+        counts[highest] += left * times
+        self.sum += (values * first + growth * (values * (values - 1) // 2)) * times
+
     def frozen(self) -> Histogram:
         """What has been observed, cumulative, the last bound infinity."""
-        buckets = []
-        total = 0
-        for bound, count in zip((*self._bounds, float("inf")), self._counts, strict=True):
-            total += count
-            buckets.append((bound, float(total)))
-        return Histogram(count=float(total), sum=self.sum, buckets=tuple(buckets))
+        totals = tuple(map(float, accumulate(self._counts)))
+        return Histogram(
+            count=totals[-1],
+            sum=self.sum,
+            buckets=tuple(zip(self._all_bounds, totals, strict=True)),
+        )

@@ -42,6 +42,15 @@ class IterationCost:
             self.c0_ms + self.c1_ms_per_seq * batch + self.c2_ms_per_ktok * context_tokens / 1e3
         ) / 1e3
 
+    def growth_s(self, batch: int) -> float:
+        """Seconds by which each iteration of the same `batch` takes longer: a token for everyone.
+
+        >>> IterationCost(c0_ms=6, c1_ms_per_seq=.01, c2_ms_per_ktok=.05,
+        ...               a1_ms_per_ktok=16, a2_ms_per_mtok2=.7).growth_s(100)
+        5e-06
+        """
+        return self.c2_ms_per_ktok * batch / 1e6
+
     def chunk_s(self, start: int, tokens: int) -> float:
         """Seconds that a chunk of `tokens` after `start` tokens of its prompt adds."""
         pairs = (start + tokens) ** 2 - start**2

@@ -2,8 +2,12 @@
 
 from collections.abc import Sequence
 from enum import IntEnum
+from typing import TYPE_CHECKING
 
 from cacheaware_sim.first_shapes import Shape
+
+if TYPE_CHECKING:
+    from cacheaware_sim.decode_batch import DecodeBatch
 
 
 class Phase(IntEnum):
@@ -26,8 +30,8 @@ class Request:
 
     __slots__ = (
         "arrived_at",
+        "batch",
         "block_names",
-        "blocks",
         "cached_tokens",
         "computed",
         "ends_at_step",
@@ -36,6 +40,7 @@ class Request:
         "first_token_at",
         "found_tokens",
         "generated",
+        "held",
         "id",
         "joined_at_step",
         "last_token_at",
@@ -43,6 +48,7 @@ class Request:
         "named",
         "outcome",
         "output_tokens",
+        "own_names",
         "phase",
         "preemptions",
         "prompt_tokens",
@@ -92,10 +98,19 @@ class Request:
         """Tokens to prefill: the prompt, after a preemption with the output so far."""
         self.computed = 0
         """Tokens of `target` found or prefilled."""
-        self.blocks = 0
-        """Blocks it holds, named or not."""
+        self.held = 0
+        """Blocks when it last joined or left the decodes: ask `blocks`."""
         self.named: list[int] = []
-        """The named ones among them."""
+        """Those of its blocks that can be found by their names."""
+        self.own_names = False
+        """Whether nobody else knows the names of its blocks: it has got them when preempted."""
+        self.batch: DecodeBatch | None = None
+        """The decodes it is among."""
         self.serial = 0
         self.joined_at_step = 0
         self.ends_at_step = 0
+
+    @property
+    def blocks(self) -> int:
+        """Blocks it holds, named or not."""
+        return self.held if self.batch is None else self.batch.blocks(self)

@@ -7,11 +7,22 @@ from cacheaware_sidecar.engines.sample import EngineSample
 from cacheaware_sim.engine_config import EngineConfig
 from cacheaware_sim.stats import EngineSnapshot
 
+HISTOGRAMS = (
+    "time_to_first_token_seconds",
+    "inter_token_latency_seconds",
+    "e2e_request_latency_seconds",
+    "request_queue_time_seconds",
+)
+"""What a sample needs of a snapshot: a quarter of what the page shows."""
+
 
 def sample_of(
     snapshot: EngineSnapshot, config: EngineConfig, model: str, started_at: float
 ) -> EngineSample:
-    """The sample of one engine; `started_at` is its identity, in its own clock."""
+    """The sample of one engine; `started_at` is its identity, in its own clock.
+
+    `snapshot(HISTOGRAMS)` of the engine is enough for it.
+    """
     waiting = float(snapshot.waiting)
     capacity = float(config.num_blocks * config.block_size)
     counters, histograms = snapshot.counters, snapshot.histograms

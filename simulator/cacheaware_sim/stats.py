@@ -1,5 +1,6 @@
 """What an engine counts: vLLM's counters and histograms, and the gauges of its last iteration."""
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from cacheaware_sidecar.engines.sample import Histogram
@@ -76,6 +77,24 @@ class Stats:
         self.decode = Observations(REQUEST_S)
         self.request_num_preemptions = Observations(PREEMPTIONS)
         self.request_prefill_kv_computed_tokens = Observations(tokens)
+        self._histograms = {
+            "request_prompt_tokens": self.request_prompt_tokens,
+            "request_generation_tokens": self.request_generation_tokens,
+            "iteration_tokens_total": self.iteration_tokens,
+            "request_max_num_generation_tokens": self.request_max_num_generation_tokens,
+            "request_params_n": self.request_params_n,
+            "request_params_max_tokens": self.request_params_max_tokens,
+            "time_to_first_token_seconds": self.ttft,
+            "inter_token_latency_seconds": self.inter_token,
+            "request_time_per_output_token_seconds": self.request_tpot,
+            "e2e_request_latency_seconds": self.e2e,
+            "request_queue_time_seconds": self.queue,
+            "request_inference_time_seconds": self.inference,
+            "request_prefill_time_seconds": self.prefill,
+            "request_decode_time_seconds": self.decode,
+            "request_num_preemptions": self.request_num_preemptions,
+            "request_prefill_kv_computed_tokens": self.request_prefill_kv_computed_tokens,
+        }
 
     def first_token(self, request: Request, now: float) -> None:
         """Count what vLLM counts when the first token of a request comes out."""
@@ -122,23 +141,10 @@ class Stats:
             "generation_tokens": self.generation_tokens,
         }
 
-    def histograms(self) -> dict[str, Histogram]:
-        """The histograms by vLLM's names, in the order of its page."""
+    def histograms(self, names: Collection[str] | None = None) -> dict[str, Histogram]:
+        """The histograms, or those of these names, by vLLM's names in the order of its page."""
         return {
-            "request_prompt_tokens": self.request_prompt_tokens.frozen(),
-            "request_generation_tokens": self.request_generation_tokens.frozen(),
-            "iteration_tokens_total": self.iteration_tokens.frozen(),
-            "request_max_num_generation_tokens": self.request_max_num_generation_tokens.frozen(),
-            "request_params_n": self.request_params_n.frozen(),
-            "request_params_max_tokens": self.request_params_max_tokens.frozen(),
-            "time_to_first_token_seconds": self.ttft.frozen(),
-            "inter_token_latency_seconds": self.inter_token.frozen(),
-            "request_time_per_output_token_seconds": self.request_tpot.frozen(),
-            "e2e_request_latency_seconds": self.e2e.frozen(),
-            "request_queue_time_seconds": self.queue.frozen(),
-            "request_inference_time_seconds": self.inference.frozen(),
-            "request_prefill_time_seconds": self.prefill.frozen(),
-            "request_decode_time_seconds": self.decode.frozen(),
-            "request_num_preemptions": self.request_num_preemptions.frozen(),
-            "request_prefill_kv_computed_tokens": self.request_prefill_kv_computed_tokens.frozen(),
+            name: observations.frozen()
+            for name, observations in self._histograms.items()
+            if names is None or name in names
         }
