@@ -1,0 +1,1 @@
+"""Traces of requests: readers, generators, reshaping, statistics. All of them stream."""
