@@ -2,6 +2,9 @@
 
 from math import sqrt
 
+SLACK = 1e-6
+"""Iterations by which rounding may miss an end that is exactly now."""
+
 
 class Coast:
     """When each of such iterations ends: each takes `growth_s` longer than the one before.
@@ -34,18 +37,13 @@ class Coast:
         >>> Coast(10.0, 0.5, 0.25, 4).ended(11.25), Coast(10.0, 0.5, 0.25, 4).ended(99.0)
         (2, 3)
         """
-        passed = now - self.began
-        if self.iterations < 2 or passed < self.first_s:
+        if self.iterations < 2 or self.began + self.first_s > now:
             return 0
+        passed = now - self.began
         linear = self.first_s - self.growth_s / 2
         root = sqrt(linear * linear + 2 * self.growth_s * passed)
-        ended = min(int(2 * passed / (linear + root)), self.iterations - 1)
-        # Rounding may miss by one an end that is exactly now.
-        if self.end(ended) > now:
-            return ended - 1
-        if ended < self.iterations - 1 and self.end(ended + 1) <= now:
-            return ended + 1
-        return ended
+        ended = min(int(2 * passed / (linear + root) + SLACK), self.iterations - 1)
+        return ended if self.end(ended) <= now else ended - 1
 
     def drop(self, iterations: int) -> None:
         """Go on to the iteration after these."""

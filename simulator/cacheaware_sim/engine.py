@@ -49,6 +49,7 @@ class Engine:
         self._prefilled: list[Request] = []
         self._chunks: list[Chunk] = []
         self._shapes = FirstShapes(config.stalls_s)
+        self._stall_s = 0.0
         self._serial = 0
         self._executing = False
         self._abort_at = math.inf
@@ -166,13 +167,15 @@ class Engine:
         """How many iterations, the one that runs included, a driver may treat as one.
 
         Of all but the last nothing is to be told but their number: nobody ends, comes in, computes
-        a prompt, names a block or loses some. A request that is submitted or aborted changes that.
+        a prompt, names a block or loses some, and each takes only its decodes' time. To be asked after
+        `step`: a request that is submitted or aborted changes it.
         """
         decodes = self._decodes
         if (
             not decodes.size
             or self._prefilled
             or self._cut is not None
+            or self._stall_s
             or (self.waiting and self.waiting[0] is not self._blocked)
         ):
             return 1
@@ -289,11 +292,11 @@ class Engine:
     def _base_s(self) -> float:
         """Seconds of the iteration without its prefill chunks."""
         decodes = self._decodes
-        seconds = self.config.cost.decode_s(decodes.size, decodes.contexts)
+        self._stall_s = 0.0
         if self._shapes.unmet:
-            seconds += self._shapes.stall_s(decodes.size, self._chunks)
+            self._stall_s = self._shapes.stall_s(decodes.size, self._chunks)
             self._chunks.clear()
-        return seconds
+        return self.config.cost.decode_s(decodes.size, decodes.contexts) + self._stall_s
 
     def _grow(self, result: StepResult) -> None:
         """Give a block to each decode that begins a new one with its next token."""
