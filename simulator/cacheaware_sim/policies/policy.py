@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from cacheaware_sidecar.engines.sample import EngineSample
 from cacheaware_sim.fleet.scraped import Observation, PodSample
 
 
@@ -96,8 +95,3 @@ def not_terminating(pods: Sequence[PodSample]) -> tuple[PodSample, ...]:
 def ready(pods: Sequence[PodSample]) -> tuple[PodSample, ...]:
     """The pods that a Service routes to."""
     return tuple(pod for pod in pods if pod.ready and not pod.terminating)
-
-
-def samples(pods: Sequence[PodSample]) -> tuple[EngineSample, ...]:
-    """The scrapes that there are."""
-    return tuple(pod.sample for pod in pods if pod.sample is not None)
