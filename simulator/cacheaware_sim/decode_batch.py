@@ -1,7 +1,6 @@
 """The decoding requests of an engine, all advanced by one counter."""
 
 from heapq import heappop, heappush
-from math import inf
 
 from cacheaware_sim.request import Phase, Request
 
@@ -156,6 +155,6 @@ class DecodeBatch:
             enough += 1
         return min(enough, iterations)
 
-    def _until_naming(self) -> float:
+    def _until_naming(self) -> int:
         steps, size = self.steps, self.block_size
-        return next((n for n in range(1, size + 1) if self._naming[(steps + n) % size]), inf)
+        return next(n for n in range(1, size + 1) if self._naming[(steps + n) % size])

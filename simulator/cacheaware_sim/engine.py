@@ -52,7 +52,8 @@ class Engine:
         self._stall_s = 0.0
         self._serial = 0
         self._executing = False
-        self._abort_at = math.inf
+        self.abort_at = math.inf
+        """When a shutdown cuts what still runs; infinity if never."""
         self._terminated = False
         self._decodes = DecodeBatch(config.block_size)
         self._kv = KvManager(config, self.pool)
@@ -95,7 +96,7 @@ class Engine:
         if self._executing:
             self._complete(now, result)
         result.duration_s = None
-        if now >= self._abort_at:
+        if now >= self.abort_at:
             result.aborted += self.abort_all(now)
         else:
             self._start(now, result)
@@ -124,15 +125,10 @@ class Engine:
     def terminate(self, now: float) -> list[Request]:
         """SIGTERM: act by the engine's habit; the requests that were cut at once."""
         self._terminated = True
-        self._abort_at = now + self.config.termination.patience_s
-        return self.abort_all(now) if now >= self._abort_at else []
+        self.abort_at = now + self.config.termination.patience_s
+        return self.abort_all(now) if now >= self.abort_at else []
 
     # What a driver reads
-
-    @property
-    def abort_at(self) -> float:
-        """When a shutdown cuts what still runs; infinity if never."""
-        return self._abort_at
 
     @property
     def exited(self) -> bool:
@@ -167,8 +163,8 @@ class Engine:
         """How many iterations, the one that runs included, a driver may treat as one.
 
         Of all but the last nothing is to be told but their number: nobody ends, comes in, computes
-        a prompt, names a block or loses some, and each takes only its decodes' time. To be asked after
-        `step`: a request that is submitted or aborted changes it.
+        a prompt, names a block or loses some, and each takes only the time of its decodes. To be
+        asked after `step`: a request that is submitted or aborted changes it.
         """
         decodes = self._decodes
         if (

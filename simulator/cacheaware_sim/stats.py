@@ -64,7 +64,6 @@ class Stats:
         self.request_prompt_tokens = Observations(tokens)
         self.request_generation_tokens = Observations(tokens)
         self.iteration_tokens = Observations(ITERATION_TOKENS)
-        self.request_max_num_generation_tokens = Observations(tokens)
         self.request_params_n = Observations(CHOICES)
         self.request_params_max_tokens = Observations(tokens)
         self.ttft = Observations(TTFT_S)
@@ -81,7 +80,8 @@ class Stats:
             "request_prompt_tokens": self.request_prompt_tokens,
             "request_generation_tokens": self.request_generation_tokens,
             "iteration_tokens_total": self.iteration_tokens,
-            "request_max_num_generation_tokens": self.request_max_num_generation_tokens,
+            # The longest of a request's answers: an engine's request has one.
+            "request_max_num_generation_tokens": self.request_generation_tokens,
             "request_params_n": self.request_params_n,
             "request_params_max_tokens": self.request_params_max_tokens,
             "time_to_first_token_seconds": self.ttft,
@@ -107,7 +107,6 @@ class Stats:
         self.outcomes[request.outcome or "error"] += 1
         self.request_prompt_tokens.observe(request.prompt_tokens)
         self.request_generation_tokens.observe(request.generated)
-        self.request_max_num_generation_tokens.observe(request.generated)
         self.request_params_n.observe(1)
         self.request_params_max_tokens.observe(request.max_tokens)
         self.e2e.observe(now - request.arrived_at)

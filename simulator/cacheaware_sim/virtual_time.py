@@ -7,7 +7,6 @@ is the same as if each had been made.
 
 from collections.abc import Collection
 from dataclasses import replace
-from math import inf
 
 from cacheaware_sim.coasting import Coast
 from cacheaware_sim.engine import Engine
@@ -121,7 +120,9 @@ class VirtualTimeEngine:
         if duration is None:
             self._coast = self.wake_at = None
             return
-        self._coast = Coast(now, duration, engine.growth_s(), engine.uneventful())
+        iterations = engine.uneventful()
+        growth_s = engine.growth_s() if iterations > 1 else 0.0
+        self._coast = Coast(now, duration, growth_s, iterations)
         self._set_wake()
 
     def _catch_up(self, now: float) -> None:
@@ -144,6 +145,6 @@ class VirtualTimeEngine:
     def _set_wake(self) -> None:
         coast, engine = self._coast, self.engine
         if coast is not None:
-            ends_at = coast.end(coast.iterations)
-            cut_at = engine.abort_at if engine.running or engine.waiting else inf
-            self.wake_at = min(ends_at, cut_at)
+            self.wake_at = coast.end(coast.iterations)
+            if engine.abort_at < self.wake_at and (engine.running or engine.waiting):
+                self.wake_at = engine.abort_at
