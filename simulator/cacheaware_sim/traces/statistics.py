@@ -102,7 +102,7 @@ class _Window:
 
     def dispersion(self) -> Dispersion | None:
         counts = self.closed
-        if counts.n < 2:
+        if counts.n < 2 or counts.most == 0:
             return None
         return Dispersion(counts.variance / counts.mean, counts.most / counts.mean)
 

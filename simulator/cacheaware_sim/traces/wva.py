@@ -22,6 +22,7 @@ Endpoints, models and all else are placeholders there and are not read.
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import count
 from math import exp
 from pathlib import Path
 from random import Random
@@ -66,11 +67,15 @@ class Stage:
         if self.spacing is Spacing.COUNTED:
             yield from self._counted(rng)
             return
-        gap = 1 / self.rate
-        at = rng.expovariate(self.rate) if self.spacing is Spacing.POISSON else 0.0
-        while at < self.duration_s:
+        at = 0.0
+        for number in count():
+            if self.spacing is Spacing.POISSON:
+                at += rng.expovariate(self.rate)
+            else:
+                at = number / self.rate
+            if at >= self.duration_s:
+                return
             yield at
-            at += rng.expovariate(self.rate) if self.spacing is Spacing.POISSON else gap
 
     def _counted(self, rng: Random) -> Iterator[float]:
         at = 0.0
