@@ -77,8 +77,7 @@ def _spread(path: Path, requests: Iterable[TraceRequest], rng: Random) -> Iterat
             width = min(at - held[0].at, BIN_S)
             yield from _within(held, start, width, rng)
         held = _bounded(path, same)
-    if held:
-        yield from _within(held, start or 0.0, width, rng)
+    yield from _within(held, start or 0.0, width, rng)
 
 
 def _bounded(path: Path, same: Iterable[TraceRequest]) -> list[TraceRequest]:

@@ -22,7 +22,6 @@ Endpoints, models and all else are placeholders there and are not read.
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from itertools import count
 from math import exp
 from pathlib import Path
 from random import Random
@@ -67,15 +66,13 @@ class Stage:
         if self.spacing is Spacing.COUNTED:
             yield from self._counted(rng)
             return
-        at = 0.0
-        for number in count():
-            if self.spacing is Spacing.POISSON:
-                at += rng.expovariate(self.rate)
-            else:
-                at = number / self.rate
-            if at >= self.duration_s:
-                return
+        even = self.spacing is Spacing.EVEN
+        number = 0
+        at = 0.0 if even else rng.expovariate(self.rate)
+        while at < self.duration_s:
             yield at
+            number += 1
+            at = number / self.rate if even else at + rng.expovariate(self.rate)
 
     def _counted(self, rng: Random) -> Iterator[float]:
         at = 0.0
@@ -141,7 +138,8 @@ def _tree(path: Path, text: str) -> Mapping[Any, Any]:
         tree = YAML(typ="rt", pure=True).load(text)
     except (YAMLError, ValueError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None)
-        problem = " ".join(str(getattr(error, "problem", None) or "").split())
+        deep = "nested too deeply" if isinstance(error, RecursionError) else error
+        problem = " ".join(str(getattr(error, "problem", None) or deep).split())
         raise TraceError(path, mark and mark.line + 1, f"is no YAML: {problem}") from None
     if not isinstance(tree, Mapping):
         raise TraceError(path, 1, "must be a YAML mapping")

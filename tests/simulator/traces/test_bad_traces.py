@@ -14,6 +14,11 @@ from cacheaware_sim.traces.trace import TraceError, TraceRequest, in_order
 AZURE = "TIMESTAMP,ContextTokens,GeneratedTokens\n"
 SERVEGEN = "arrived_at,input_tokens,output_tokens,client\n"
 TOKENS = "must be a whole number from 1 to 10,000,000"
+SCENARIO = """profile: poisson
+rate: 2
+max_seconds: 5
+data: {prompt_tokens: 5, output_tokens: 6}
+"""
 GOOD = '{"at": 1, "prompt_tokens": 1, "completion_tokens": 1}\n'
 
 
@@ -43,6 +48,9 @@ def error(path, **options):
     [
         pytest.param("", ": empty: must be a CSV with", id="empty"),
         pytest.param("\n\n", ":1: content '': must be a CSV with", id="blank"),
+        pytest.param(
+            "# words\n" * 1001 + "load:\n", ":1: content '': must be a CSV with", id="comments"
+        ),
         pytest.param(AZURE, ": holds no requests: must hold at least one", id="header only"),
         pytest.param("a,b\n1,2\n", ":1: content 'a,b': must be a CSV with", id="other header"),
         pytest.param(b"PK\3\4\0\0", ":1: binary data: must be UTF-8 text", id="zip"),
@@ -173,6 +181,7 @@ def test_a_row_that_comes_too_late_is_refused_with_its_line(written):
         list(in_order(rows, path, window=10))
 
 
+@settings(deadline=None)
 @given(st.permutations(range(40)))
 def test_any_order_inside_the_window_comes_out_sorted(order):
     rows = [(line, TraceRequest(float(at), 1, 1)) for line, at in enumerate(order)]
@@ -187,7 +196,9 @@ def test_too_many_requests_of_one_timestamp_are_refused(written, monkeypatch):
     )
 
 
-@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(data=st.data())
 def test_no_damage_to_a_file_gives_anything_but_requests_or_one_line(written, data):
     good = data.draw(
@@ -197,8 +208,7 @@ def test_no_damage_to_a_file_gives_anything_but_requests_or_one_line(written, da
                 SERVEGEN + "0.5,374,44,3\n" * 3,
                 GOOD * 3,
                 (cake() + "\n") * 3,
-                "profile: poisson\nrate: 2\nmax_seconds: 5\n"
-                "data: {prompt_tokens: 5, output_tokens: 6}\n",
+                SCENARIO,
             ]
         )
     ).encode()

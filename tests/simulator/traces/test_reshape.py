@@ -6,7 +6,7 @@ from itertools import pairwise
 from statistics import fmean, pstdev
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cacheaware_sim.traces.generate import generate
@@ -22,6 +22,7 @@ def trace(*times, client=0):
 TIMES = st.lists(st.floats(0, 5000), max_size=60).map(lambda times: trace(*sorted(times)))
 
 
+@settings(deadline=None)
 @given(TIMES, st.integers(2, 5), st.floats(0, 5))
 def test_scaled_gives_each_request_k_times_up_to_the_jitter_later_in_order(rows, k, jitter):
     found = list(scaled(rows, k, jitter_s=jitter))
@@ -132,6 +133,7 @@ def test_stretched_by_one_is_the_trace():
     assert list(stretched(CLIENTS, 1)) == CLIENTS
 
 
+@settings(deadline=None)
 @given(TIMES, st.floats(0.1, 4), st.integers(0, 99))
 def test_stretched_stays_inside_the_windows_and_in_order(rows, factor, seed):
     found = list(stretched(rows, factor, seed=seed))
@@ -159,6 +161,7 @@ def test_between_reads_no_further_than_it_has_to():
     assert next(rows).at == 11
 
 
+@settings(deadline=None)
 @given(TIMES, st.floats(0.5, 6000))
 def test_train_and_test_are_all_of_the_trace_and_share_nothing(rows, at):
     train, test = (list(part) for part in split(partial(iter, rows), at))

@@ -70,43 +70,39 @@ AZURE = "azure2023/AzureLLMInferenceTrace_"
 
 
 @pytest.mark.parametrize(
-    ("name", "clients", "rates", "prompt", "output"),
+    ("name", "clients", "rates", "tokens"),
     [
         pytest.param(
             AZURE + "conv.csv",
             (19_366, 1, 100),
             (5.53, (1.39, 3.86, 16.1), (2.9, 1.8, 1.5)),
-            (1155, 1020, 4142),
-            (211, 129, 601),
+            ((1155, 1020, 4142), (211, 129, 601)),
             id="azure conv",
         ),
         pytest.param(
             AZURE + "code.csv",
             (8819, 1, 100),
             (2.57, (13.2, 71.6, 164), (26, 12.8, 4.2)),
-            (2048, 1469, 7436),
-            (27.9, 13, 251),
+            ((2048, 1469, 7436), (27.9, 13, 251)),
             id="azure code",
         ),
         pytest.param(
             "servegen/r1_24h_x0.25.csv.gz",
             (345_961, 73, 68),
             (4.00, (3.1, 13.6, 67), (11.7, 4.1, 3.0)),
-            (1267, 208, 23_257),
-            (1525, 789, 12_496),
+            ((1267, 208, 23_257), (1525, 789, 12_496)),
             id="servegen r1",
         ),
         pytest.param(
             "servegen/m-small_day2_x0.005.csv.gz",
             (143_704, 25, 94),
             (1.66, (2.3, 4.3, 9.4), (13.8, 4.0, 2.1)),
-            (169, 43, 1502),
-            (30, 6, 199),
+            ((169, 43, 1502), (30, 6, 199)),
             id="servegen m-small",
         ),
     ],
 )
-def test_the_public_traces_give_the_published_table(shared, name, clients, rates, prompt, output):
+def test_the_public_traces_give_the_published_table(shared, name, clients, rates, tokens):
     rate, iod, peak = rates
     found = measure(open_trace(shared / "data/traces" / name))
     assert (found.requests, found.clients, round(found.top_clients_percent)) == clients
@@ -115,8 +111,8 @@ def test_the_public_traces_give_the_published_table(shared, name, clients, rates
     assert found.rate_per_s == pytest.approx(rate, abs=0.006)
     assert [one.iod for one in windows] == pytest.approx(iod, rel=digits)
     assert [one.peak_to_mean for one in windows] == pytest.approx(peak, rel=0.03)
-    for tokens, expected in ((found.prompt, prompt), (found.output, output)):
-        assert [tokens.mean, tokens.p50, tokens.p99] == pytest.approx(expected, rel=0.01)
+    for counts, expected in zip((found.prompt, found.output), tokens, strict=True):
+        assert [counts.mean, counts.p50, counts.p99] == pytest.approx(expected, rel=0.01)
 
 
 def test_azures_gaps_are_as_published(shared):

@@ -178,7 +178,7 @@ def test_a_bad_scenario_gets_one_line_that_says_what_is_wrong_where(
     [
         ("load: {type: constant, stages: []}", ":1: load.stages []: must be a list of at least"),
         ("- 1", ":1: must be a YAML mapping"),
-        ("[" * 3000, ": is no YAML"),
+        ("[" * 1000, ": is no YAML: nested too deeply"),
         ("# long\n" * 200_000, ": must be a scenario of at most 1,048,576 bytes"),
     ],
     ids=["no stages", "a list", "deep", "long"],
