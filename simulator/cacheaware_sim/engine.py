@@ -74,13 +74,7 @@ class Engine:
             raise NotAdmittedError("the engine is loading")
         if self._terminated and not self.config.termination.admits:
             raise NotAdmittedError("the engine is shutting down")
-        if request.prompt_tokens < 1 or request.output_tokens < 1:
-            raise ValueError("a request has at least one prompt and one output token")
-        if request.prompt_tokens + request.output_tokens > self.config.max_model_len:
-            raise ValueError(
-                f"{request.prompt_tokens} prompt and {request.output_tokens} output tokens: "
-                f"at most {self.config.max_model_len} together"
-            )
+        request.check(self.config.max_model_len)
         request.arrived_at = now
         request.phase = Phase.WAITING
         self.waiting.append(request)
@@ -90,7 +84,7 @@ class Engine:
 
         Args:
             now: Its end.
-            result: One to add to; the durations of earlier iterations are forgotten.
+            result: One to add to; it then tells the duration of this iteration.
         """
         result = StepResult() if result is None else result
         if self._executing:
@@ -142,11 +136,7 @@ class Engine:
         return request.generated
 
     def snapshot(self, histograms: Collection[str] | None = None) -> EngineSnapshot:
-        """All numbers; the gauges are those at the end of the last iteration.
-
-        Args:
-            histograms: The only ones that are wanted; None is all.
-        """
+        """All numbers, of histograms only these; the gauges as the last iteration left them."""
         running, waiting, in_use = self._gauges
         return EngineSnapshot(
             running=running,
@@ -215,12 +205,11 @@ class Engine:
                 self._drop_from_batch(request)
                 self._kv.name_computed(request, request.computed - 1, request.computed)
                 self._finish(request, now, result)
-        if self._prefilled:
-            for request in self._prefilled:
-                if request.phase is Phase.PREFILL:
-                    tokens += 1
-                    prompt_tokens += self._first_token(request, now, result)
-            self._prefilled.clear()
+        for request in self._prefilled:
+            if request.phase is Phase.PREFILL:
+                tokens += 1
+                prompt_tokens += self._first_token(request, now, result)
+        self._prefilled.clear()
         stats.generation_tokens += tokens
         stats.iteration_tokens.observe(tokens + prompt_tokens)
         stats.iterations += 1

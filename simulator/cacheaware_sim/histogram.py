@@ -15,7 +15,7 @@ class Observations:
     def __init__(self, bounds: tuple[float, ...]) -> None:
         self._bounds = bounds
         self._all_bounds = (*bounds, inf)
-        self._counts = [0] * (len(bounds) + 1)
+        self._counts = [0.0] * (len(bounds) + 1)
         self.sum = 0.0
 
     def observe(self, value: float, times: int = 1) -> None:
@@ -40,9 +40,5 @@ class Observations:
 
     def frozen(self) -> Histogram:
         """What has been observed, cumulative, the last bound infinity."""
-        totals = tuple(map(float, accumulate(self._counts)))
-        return Histogram(
-            count=totals[-1],
-            sum=self.sum,
-            buckets=tuple(zip(self._all_bounds, totals, strict=True)),
-        )
+        buckets = tuple(zip(self._all_bounds, accumulate(self._counts), strict=True))
+        return Histogram(count=buckets[-1][1], sum=self.sum, buckets=buckets)

@@ -110,6 +110,16 @@ class Request:
         self.joined_at_step = 0
         self.ends_at_step = 0
 
+    def check(self, max_model_len: int) -> None:
+        """Raise ValueError for one that is empty or longer than that."""
+        if self.prompt_tokens < 1 or self.output_tokens < 1:
+            raise ValueError("a request has at least one prompt and one output token")
+        if self.prompt_tokens + self.output_tokens > max_model_len:
+            raise ValueError(
+                f"{self.prompt_tokens} prompt and {self.output_tokens} output tokens: "
+                f"at most {max_model_len} together"
+            )
+
     @property
     def blocks(self) -> int:
         """Blocks it holds, named or not."""
