@@ -21,7 +21,7 @@ def look(answer: Answer) -> Look:
         return _unknown(answer, answer.unknown or Unknown.ERROR, answer.detail)
     try:
         state = pod_state_from_json(json.loads(answer.content))
-        return _seen(answer, state, Phase(state.phase))
+        return look_of(state, Phase(state.phase), answer.at)
     except UnknownSchemaError as error:
         return _unknown(answer, Unknown.SCHEMA, str(error))
     except (StateError, ValueError, RecursionError) as error:
@@ -32,10 +32,11 @@ def _unknown(answer: Answer, unknown: Unknown, detail: str) -> Look:
     return Look(at=answer.at, way=SIDECAR, unknown=unknown, detail=detail)
 
 
-def _seen(answer: Answer, state: PodState, phase: Phase) -> Look:
+def look_of(state: PodState, phase: Phase, at: float) -> Look:
+    """What a sidecar's state says at the moment at which it arrived."""
     known = state.sample_age_s is not None
     return Look(
-        at=answer.at,
+        at=at,
         way=SIDECAR,
         load=loaded(state) if known else None,
         unknown=None if known else reason_of(state),
