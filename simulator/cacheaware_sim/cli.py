@@ -7,13 +7,18 @@ import typer
 
 from cacheaware.cli.errors import BadInputError
 from cacheaware.cli.output import Format, OutputOption, print_json, print_table
+from cacheaware_sim import cli_run
 from cacheaware_sim.__main__ import NEEDS_EXTRA
 from cacheaware_sim.__main__ import serve as serve_engine
 from cacheaware_sim.load_plan import LoadError, LoadPlan
 from cacheaware_sim.load_result import LoadResult
 from cacheaware_sim.settings import SettingError
 
-simulate = typer.Typer(help="A mock engine, and load for it.", no_args_is_help=True)
+simulate = typer.Typer(
+    help="Policies against traces in virtual time; a mock engine, and load for it.",
+    no_args_is_help=True,
+)
+simulate.command()(cli_run.run)
 
 
 def register(app: typer.Typer) -> None:

@@ -80,10 +80,16 @@ def _scheduler(gpu: str) -> tuple[int, int]:
     return (8192, 1024) if large else (2048, 256)
 
 
+def profile_name(model: str, gpu: str, tensor_parallel: int) -> str:
+    """The name of a profile: MODEL-GPU, with -tpN where N is above 1."""
+    ranks = f"-tp{tensor_parallel}" if tensor_parallel != 1 else ""
+    return f"{model}-{gpu}{ranks}".lower()
+
+
 def _silicon(model: str, gpu: str, tensor_parallel: int, *cost: float) -> Profile:
     batched_tokens, seqs = _scheduler(gpu)
     return Profile(
-        name=f"{model}-{gpu.lower()}" + (f"-tp{tensor_parallel}" if tensor_parallel > 1 else ""),
+        name=profile_name(model, gpu, tensor_parallel),
         source="AIC",
         cost=_cost(*cost),
         num_blocks=kv_tokens(model, gpu, tensor_parallel) // 16,
@@ -141,3 +147,23 @@ _ALL = (
 )
 
 PROFILES = {profile.name: profile for profile in _ALL}
+
+
+def profile_of(model: str, gpu: str, tensor_parallel: int = 1) -> Profile:
+    """The profile of a model on GPUs of a kind.
+
+    >>> profile_of("llama-3.1-70b", "H100", 4).name
+    'llama-3.1-70b-h100-tp4'
+
+    Raises:
+        ValueError: One line that lists what there is.
+    """
+    name = profile_name(model, gpu, tensor_parallel)
+    profile = PROFILES.get(name)
+    if profile is None or profile.source not in {"AIC", "FIT"}:
+        there = (one.name for one in _ALL if one.source in {"AIC", "FIT"})
+        raise ValueError(
+            f"model {model} on gpu {gpu} with tp {tensor_parallel}: must be one of "
+            f"{', '.join(there)} (MODEL-GPU, -tpN where N is above 1)"
+        )
+    return profile

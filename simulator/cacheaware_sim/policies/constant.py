@@ -97,12 +97,12 @@ class ConstantPolicy:
 
     def __init__(self, name: str, replicas: int, limits: Limits) -> None:
         self.name = name
-        self._replicas = limits.clamp(replicas)
+        self.replicas = limits.clamp(replicas)
         self._reason = f"{replicas} wanted"
 
     def decide(self, seen: Observation) -> Orders:  # noqa: ARG002 - it looks at nothing
         """Always the same."""
-        return Orders(self._replicas, reason=self._reason)
+        return Orders(self.replicas, reason=self._reason)
 
     def wrote(self, before: int, after: int, now: float) -> None:
         """Nothing to remember."""

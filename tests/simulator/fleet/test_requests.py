@@ -141,6 +141,10 @@ def test_events_of_a_moment_come_by_kind_then_as_they_were_pushed():
     assert [what for _, _, what in events.until(2.0)] == [5, "later"]
 
 
+def in_order(trace):
+    return sorted(trace, key=lambda request: request.at)
+
+
 FAULTS = st.one_of(
     st.builds(PodKilled, st.floats(0, 60)),
     st.builds(MetricsStale, st.floats(0, 60), st.floats(0, 30)),
@@ -178,7 +182,7 @@ REQUESTS = st.lists(
 )
 def test_requests_and_pod_seconds_are_conserved(fleet, script, trace, orders, changes):
     one = fleet(script(orders), **changes)
-    trace = sorted(trace)
+    trace = in_order(trace)
 
     score = one.run(trace)
 
@@ -210,7 +214,7 @@ def test_the_same_seed_is_the_same_run(fleet, script, trace, orders, faults):
         one = fleet(
             script(orders), faults=faults, cold_start_s=(10.0, 3.0), on_row=rows.append, seed=7
         )
-        score = one.run(sorted(trace))
+        score = one.run(in_order(trace))
         counts = (score.good, score.finished, score.lost, score.pod_seconds, score.changes)
         return counts, score.ttft_s.at(0.9), rows
 

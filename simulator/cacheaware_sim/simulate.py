@@ -1,0 +1,185 @@
+"""One run of the simulator: a trace, a fleet, a policy; from a spec to a result."""
+
+import hashlib
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+from cacheaware_sim.engine_config import EngineConfig
+from cacheaware_sim.fleet.faults import FAULT_SETS
+from cacheaware_sim.fleet.fleet import Fleet, FleetConfig
+from cacheaware_sim.fleet.routing import ROUTERS
+from cacheaware_sim.fleet.timeline import Row
+from cacheaware_sim.policies.constant import ConstantPolicy, Demand
+from cacheaware_sim.policies.ours import CacheAwarePolicy
+from cacheaware_sim.policies.policy import Policy
+from cacheaware_sim.policies.registry import Registry, Setup
+from cacheaware_sim.profiles import Profile
+from cacheaware_sim.run_result import RunResult
+from cacheaware_sim.run_spec import GRACE_S, START_REPLICAS, RunSpec, SpecError
+from cacheaware_sim.timeline_file import timeline_writer
+from cacheaware_sim.traces.formats import open_trace
+from cacheaware_sim.traces.reshape import between, scaled
+from cacheaware_sim.traces.trace import Notes, TraceRequest
+
+OURS = "cacheaware"
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """What has to be known of a trace before it is played."""
+
+    requests: int
+    end_s: float
+    """When the last one comes."""
+    longest: int
+    """Prompt and output tokens of the longest."""
+    prefixes: bool
+    """Whether prompts share anything."""
+
+
+def run(
+    spec: RunSpec,
+    *,
+    timeline: Path | None = None,
+    on_progress: Callable[[float], None] | None = None,
+) -> RunResult:
+    """Play the trace. It is read twice and never held: memory does not grow with it.
+
+    Args:
+        spec: What to run.
+        timeline: Where to write the timeline as CSV.
+        on_progress: Told the share of the trace that is over, 0..1.
+
+    Raises:
+        SpecError: One line: the policy, or a part of the trace with nothing in it.
+        TraceError: One line: the trace can't be read.
+        OSError: The timeline can't be written.
+    """
+    began = time.process_time()
+    notes = Notes()
+    survey = survey_of(requests_of(spec, notes))
+    if not survey.requests:
+        raise SpecError(
+            f"from {spec.from_s:g}, to {spec.to_s:g}: must be a part of the trace with requests"
+        )
+    policy = policy_of(spec)
+    start_replicas = start_replicas_of(spec, policy)
+    with ExitStack() as stack:
+        write = stack.enter_context(timeline_writer(timeline)) if timeline else None
+
+        def on_row(row: Row) -> None:
+            if write is not None:
+                write(row)
+            if on_progress is not None:
+                on_progress(row.at_s / survey.end_s)
+
+        fleet = Fleet(
+            FleetConfig(
+                engine=engine_of(spec.profile(), survey),
+                model=spec.model,
+                start_replicas=start_replicas,
+                limits=spec.limits,
+                cold_start_s=(spec.cold_start_s, spec.cold_start_deviation_s),
+                grace_s=GRACE_S[spec.shutdown],
+                targets=spec.targets,
+                faults=FAULT_SETS[spec.faults],
+                seed=spec.seed,
+            ),
+            policy,
+            ROUTERS[spec.router](spec.seed),
+            on_row,
+        )
+        score = fleet.run(requests_of(spec))
+    return RunResult(
+        spec=spec,
+        score=score,
+        start_replicas=start_replicas,
+        span_s=survey.end_s,
+        trace_sha256=sha256_of(spec.trace),
+        notes=notes,
+        timeline_file=str(timeline) if timeline else None,
+        cpu_seconds=time.process_time() - began,
+    )
+
+
+def requests_of(spec: RunSpec, notes: Notes | None = None) -> Iterator[TraceRequest]:
+    """The trace as it is played, from its beginning; the same each time."""
+    block_size = spec.profile().block_size
+    trace = open_trace(spec.trace, spec.format, seed=spec.seed, block_size=block_size, notes=notes)
+    return between(scaled(trace, spec.scale, seed=spec.seed), spec.from_s, spec.to_s)
+
+
+def survey_of(trace: Iterator[TraceRequest]) -> Survey:
+    """One pass over a trace."""
+    requests, end_s, longest, prefixes = 0, 0.0, 0, False
+    for request in trace:
+        requests += 1
+        end_s = request.at
+        longest = max(longest, request.prompt_tokens + request.output_tokens)
+        prefixes = prefixes or bool(request.prefix)
+    return Survey(requests, end_s, longest, prefixes)
+
+
+def engine_of(profile: Profile, survey: Survey) -> EngineConfig:
+    """The engine of a profile that takes the trace's longest request, if its pool can hold it.
+
+    The prefix cache is on where prompts share anything: elsewhere it would find nothing but the
+    blocks of preempted requests.
+    """
+    pool = (profile.num_blocks - 1) * profile.block_size
+    return EngineConfig(
+        cost=profile.cost,
+        num_blocks=profile.num_blocks,
+        block_size=profile.block_size,
+        max_model_len=min(max(profile.max_model_len, survey.longest), pool),
+        max_num_seqs=profile.max_num_seqs,
+        max_num_batched_tokens=profile.max_num_batched_tokens,
+        prefix_caching=survey.prefixes,
+    )
+
+
+def policies() -> Registry:
+    """All policies by their names: the peers, the constants, ours."""
+    registry = Registry()
+    registry.register(OURS, lambda setup: CacheAwarePolicy(setup.limits))
+    return registry
+
+
+def policy_of(spec: RunSpec) -> Policy:
+    """The policy of a run, new.
+
+    Raises:
+        SpecError: No such name: the line lists them all.
+    """
+
+    def demand() -> Iterator[Demand]:
+        return ((one.at, one.prompt_tokens, one.output_tokens) for one in requests_of(spec))
+
+    setup = Setup(limits=spec.limits, profile=spec.profile(), targets=spec.targets, demand=demand)
+    try:
+        return policies().make(
+            spec.policy, setup, "tuned" if spec.variant == "tuned" else "default"
+        )
+    except ValueError as error:
+        raise SpecError(str(error)) from error
+
+
+def start_replicas_of(spec: RunSpec, policy: Policy) -> int:
+    """How many pods serve when the trace begins: of a constant policy all that it will ever have.
+
+    Its number is the fleet that somebody has chosen, not one that it has to grow into.
+    """
+    if spec.start_replicas is not None:
+        return spec.start_replicas
+    if isinstance(policy, ConstantPolicy):
+        return policy.replicas
+    return spec.limits.clamp(START_REPLICAS)
+
+
+def sha256_of(path: Path) -> str:
+    """The hash of a file's bytes."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
