@@ -22,11 +22,14 @@ NEEDS_EXTRA = "pip install 'cacheaware[sim]' brings it"
 
 def run(
     *,
-    trace: Annotated[Path, typer.Option(help="Azure 2023, Mooncake, ServeGen, WVA or a log")],
+    trace: Annotated[Path, typer.Option(help="a file; or a generator, e.g. azure-conv-like")],
     policy: Annotated[
         str, typer.Option(help="cacheaware, constant-N, a peer; a wrong name lists all")
     ],
-    format: Annotated[str, typer.Option(help="of the trace; auto: told by its content")] = "auto",  # noqa: A002
+    trace_format: Annotated[
+        str,
+        typer.Option("--format", help="azure, mooncake, servegen, wva, request-log; auto looks"),
+    ] = "auto",
     model: Annotated[str, typer.Option(help="with --gpu and --tp: the profile")] = "llama-3.1-8b",
     gpu: Annotated[str, typer.Option(help="l40s, a100, h100, h200, ...")] = "l40s",
     tp: Annotated[int, typer.Option(help="GPUs per pod (tensor parallel)")] = 1,
@@ -77,6 +80,8 @@ def run(
     """Play a trace against a fleet that a policy scales: who met the targets, at what cost.
 
     In virtual time: an hour of forty pods takes seconds. Always writes the timeline, a CSV file.
+    Generators make an hour, or until --to: azure-conv-like, azure-code-like, servegen-r1-like,
+    steady, bursty.
     """
     if plot is not None:
         check_plot(plot)
@@ -84,7 +89,7 @@ def run(
         timeline or default_timeline(policy, trace),
         trace=trace,
         policy=policy,
-        format=format,
+        format=trace_format,
         model=model,
         gpu=gpu,
         tp=tp,

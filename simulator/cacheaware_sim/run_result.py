@@ -22,7 +22,8 @@ class RunResult:
     start_replicas: int
     span_s: float
     """From the start of the trace to its last request."""
-    trace_sha256: str
+    trace_sha256: str | None
+    """Of its file; None of a generated one."""
     notes: Notes
     timeline_file: str | None
     cpu_seconds: float

@@ -10,6 +10,7 @@ from cacheaware_sim.policies.capacity import LatencyTargets
 from cacheaware_sim.policies.policy import Limits
 from cacheaware_sim.profiles import Profile, profile_of
 from cacheaware_sim.traces.formats import AUTO, FORMATS
+from cacheaware_sim.traces.generate import MARGINALS
 from cacheaware_sim.traces.reshape import MOST
 
 START_REPLICAS = 8
@@ -38,6 +39,7 @@ class RunSpec:
     """
 
     trace: Path
+    """A file, or where none has that name a generator's name."""
     policy: str
     format: str = AUTO
     model: str = "llama-3.1-8b"
@@ -92,6 +94,12 @@ class RunSpec:
         except ValueError as error:
             raise SpecError(str(error)) from None
         return profile.recommended() if self.coefficients == "recommended" else profile
+
+    @property
+    def generator(self) -> str | None:
+        """What makes the trace; None: it is read from a file."""
+        name = str(self.trace)
+        return name if name in MARGINALS and not self.trace.exists() else None
 
     @property
     def limits(self) -> Limits:

@@ -1,6 +1,7 @@
 """One run of the simulator: a trace, a fleet, a policy; from a spec to a result."""
 
 import hashlib
+import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -21,10 +22,13 @@ from cacheaware_sim.run_result import RunResult
 from cacheaware_sim.run_spec import GRACE_S, START_REPLICAS, RunSpec, SpecError
 from cacheaware_sim.timeline_file import timeline_writer
 from cacheaware_sim.traces.formats import open_trace
+from cacheaware_sim.traces.generate import generate
 from cacheaware_sim.traces.reshape import between, scaled
 from cacheaware_sim.traces.trace import Notes, TraceRequest
 
 OURS = "cacheaware"
+GENERATED_S = 3600.0
+"""Of a generated trace, where its end is not given."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +102,7 @@ def run(
         score=score,
         start_replicas=start_replicas,
         span_s=survey.end_s,
-        trace_sha256=sha256_of(spec.trace),
+        trace_sha256=None if spec.generator else sha256_of(spec.trace),
         notes=notes,
         timeline_file=str(timeline) if timeline else None,
         cpu_seconds=time.process_time() - began,
@@ -107,9 +111,15 @@ def run(
 
 def requests_of(spec: RunSpec, notes: Notes | None = None) -> Iterator[TraceRequest]:
     """The trace as it is played, from its beginning; the same each time."""
+    return between(scaled(_source(spec, notes), spec.scale, seed=spec.seed), spec.from_s, spec.to_s)
+
+
+def _source(spec: RunSpec, notes: Notes | None) -> Iterator[TraceRequest]:
+    if spec.generator is not None:
+        seconds = GENERATED_S if math.isinf(spec.to_s) else spec.to_s
+        return generate(spec.generator, seconds, seed=spec.seed)
     block_size = spec.profile().block_size
-    trace = open_trace(spec.trace, spec.format, seed=spec.seed, block_size=block_size, notes=notes)
-    return between(scaled(trace, spec.scale, seed=spec.seed), spec.from_s, spec.to_s)
+    return open_trace(spec.trace, spec.format, seed=spec.seed, block_size=block_size, notes=notes)
 
 
 def survey_of(trace: Iterator[TraceRequest]) -> Survey:

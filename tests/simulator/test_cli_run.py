@@ -1,12 +1,19 @@
 """`cacheaware simulate run` as people and programs call it."""
 
 import json
+import re
+import shlex
+import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from cacheaware.cli import main, register_commands
 from cacheaware_sim import cli_run
+
+PAGE = Path(__file__).parents[2] / "docs" / "simulator.md"
+DOCUMENTED = re.findall(r"^cacheaware simulate run (.*)$", PAGE.read_text(), re.MULTILINE)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -100,6 +107,14 @@ def test_bad_input_gets_one_line_and_code_2(called, trace, words, message):
     assert err.count("\n") == 1
 
 
+@pytest.mark.parametrize("line", DOCUMENTED)
+def test_the_commands_of_the_docs_run(called, trace, line):
+    code, out, err = called(*shlex.split(line), "--to", 60)
+
+    assert (code, err) == (0, "")
+    assert out
+
+
 def test_requests_that_fit_nowhere_are_told(called, trace):
     trace.write_text(trace.read_text() + "2023-11-16 18:16:00,900000,5\n")
 
@@ -139,8 +154,6 @@ def test_progress_is_shown_on_a_terminal_only(capsys, monkeypatch):
 
 
 def test_the_command_line_starts_without_the_simulator():
-    import subprocess
-
     code = (
         "import sys; from cacheaware.cli import register_commands; register_commands();"
         "heavy = [m for m in sys.modules if m.startswith(('cacheaware_sim.fleet', 'matplotlib'))];"

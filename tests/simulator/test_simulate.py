@@ -4,6 +4,7 @@ import hashlib
 import json
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 
@@ -131,6 +132,22 @@ def test_scaling_comes_before_the_window(spec):
     assert 0 <= played[0].at < 1
     assert 29 < played[-1].at < 30
     assert len(played) == pytest.approx(3 * 60, abs=6)
+
+
+def test_a_generated_trace_needs_no_file(spec):
+    shown = run(spec(trace=Path("steady"), to_s=60.0)).as_json()
+
+    assert 200 < shown["requests"] < 400
+    assert (shown["trace"], shown["trace_sha256"]) == ("steady", None)
+    ends = [one.at for one in requests_of(spec(trace=Path("steady"), scale=0.1))]
+    assert 3500 < ends[-1] < 3602
+
+
+def test_a_file_comes_before_a_generator_of_its_name(spec, azure, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "steady").write_bytes(azure.read_bytes())
+
+    assert run(spec(trace=Path("steady"))).as_json()["requests"] == 240
 
 
 def test_zero_outputs_are_told(spec, tmp_path):

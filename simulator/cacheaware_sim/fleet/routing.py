@@ -1,7 +1,7 @@
 """How requests find a pod: the ways of Services, load balancers and cache-aware routers."""
 
 from collections.abc import Callable, Sequence
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 
 from cacheaware_sim.fleet.pod import SimPod
 from cacheaware_sim.request import Request
@@ -13,10 +13,12 @@ Router = Callable[[Sequence[SimPod], Request], SimPod]
 _outstanding = attrgetter("outstanding")
 TOLERATED = 4
 """So many more requests than the least loaded pod has, a pod with the prefix may have."""
+WORTH_IT = 0.5
+"""The least known share of the blocks looked at that counts: all prompts may begin alike."""
 MATCHED = 256
-"""Leading blocks of a prompt that are looked at (maxPrefixBlocksToMatch there)."""
+"""Leading blocks of a prompt that are looked at (the plugin's maxPrefixBlocksToMatch)."""
 REMEMBERED = 31_250
-"""Blocks that are remembered of each pod (lruCapacityPerServer there)."""
+"""Blocks that are remembered of each pod (its lruCapacityPerServer)."""
 
 
 def least_queue(pods: Sequence[SimPod], _request: Request) -> SimPod:
@@ -48,11 +50,12 @@ class RoundRobin:
 
 
 class PrefixAware:
-    """The pod to which the longest prefix was sent before, unless it is much busier than others.
+    """The pod that was sent most of the prompt before, unless it is much busier than others.
 
-    A router does not see the caches: it remembers what it sent where (as the approximate prefix
-    plugin of the Gateway API's inference extension does). The work of a request is bounded by
-    `MATCHED` blocks, whatever is remembered.
+    Where less than half of the prompt is known, the pod with the fewest requests (SGLang's router
+    does so: cache_threshold). A router does not see the caches: it remembers what it sent where, as
+    the approximate prefix plugin of the Gateway API's inference extension does. The work of a
+    request is bounded by `MATCHED` blocks, whatever is remembered.
     """
 
     def __init__(self, remembered: int = REMEMBERED) -> None:
@@ -66,7 +69,11 @@ class PrefixAware:
         names = request.block_names[:MATCHED]
         most = least.outstanding + TOLERATED
         able = (pod for pod in pods if pod.outstanding <= most)
-        chosen = max(able, key=lambda pod: (_known(pod, names), -pod.outstanding))
+        known, _, chosen = max(
+            ((_known(pod, names), -pod.outstanding, pod) for pod in able), key=itemgetter(0, 1)
+        )
+        if known < WORTH_IT * len(names):
+            chosen = least
         self._remember(chosen, names)
         return chosen
 

@@ -58,6 +58,14 @@ def test_the_longest_prefix_counts(pods):
     assert router(pods, sent(1, 2, 9, 10)) is pods[3]
 
 
+def test_a_beginning_that_all_share_draws_nobody(pods):
+    router = ROUTERS["prefix-aware"](0)
+    router(pods[2:3], sent(1, 2, 3, 4, 5))
+
+    assert router(pods, sent(1, 2, 13, 14, 15)) is pods[0]
+    assert router(pods, sent(1, 2, 3, 14, 15)) is pods[2]
+
+
 def test_a_pod_that_is_much_busier_loses_its_prefix(pods):
     router = ROUTERS["prefix-aware"](0)
     router(pods[2:3], sent(1, 2, 3))
