@@ -60,6 +60,9 @@ def run(
     shutdown: Annotated[
         str, typer.Option(help="a deleted pod's engine: finish (within 30 s) or abort")
     ] = "finish",
+    prefix_caching: Annotated[
+        str, typer.Option(help="on, off, or auto: on where prompts of the trace share blocks")
+    ] = "auto",
     faults: Annotated[
         str,
         typer.Option(
@@ -107,6 +110,7 @@ def run(
         variant=variant,
         router=router,
         shutdown=shutdown,
+        prefix_caching=prefix_caching,
         faults=faults,
     )
     if plot is not None:

@@ -20,6 +20,7 @@ class RunResult:
     spec: RunSpec
     score: Score
     start_replicas: int
+    prefix_caching: bool
     span_s: float
     """From the start of the trace to its last request."""
     trace_sha256: str | None
@@ -76,6 +77,7 @@ class RunResult:
             "slo_tpot_ms": spec.slo_tpot_ms,
             "router": spec.router,
             "shutdown": spec.shutdown,
+            "prefix_caching": self.prefix_caching,
             "faults": spec.faults,
             "cpu_seconds": round(self.cpu_seconds, 2),
         }

@@ -22,6 +22,7 @@ CHOICES = {
     "variant": ("default", "tuned"),
     "router": tuple(ROUTERS),
     "shutdown": tuple(GRACE_S),
+    "prefix-caching": ("auto", "on", "off"),
     "faults": tuple(FAULT_SETS),
 }
 
@@ -64,11 +65,13 @@ class RunSpec:
     """Of a peer's settings: as shipped, or tuned."""
     router: str = "least-queue"
     shutdown: str = "finish"
+    prefix_caching: str = "auto"
+    """Of the engines: auto is on where prompts of the trace share blocks."""
     faults: str = "none"
 
     def __post_init__(self) -> None:
         for name, allowed in CHOICES.items():
-            if (value := getattr(self, name)) not in allowed:
+            if (value := getattr(self, name.replace("-", "_"))) not in allowed:
                 raise SpecError(f"{name} {value}: must be one of {', '.join(allowed)}")
         _check("cold-start", self.cold_start_s, 0 <= self.cold_start_s <= 86_400, "0 to 86400")
         _check("scale", self.scale, 0 < self.scale <= MOST, f"above 0 and at most {MOST:g}")

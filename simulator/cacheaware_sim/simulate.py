@@ -71,6 +71,7 @@ def run(
         )
     policy = policy_of(spec)
     start_replicas = start_replicas_of(spec, policy)
+    engine = engine_of(spec.profile(), survey, spec.prefix_caching)
     with ExitStack() as stack:
         write = stack.enter_context(timeline_writer(timeline)) if timeline else None
 
@@ -82,7 +83,7 @@ def run(
 
         fleet = Fleet(
             FleetConfig(
-                engine=engine_of(spec.profile(), survey),
+                engine=engine,
                 model=spec.model,
                 start_replicas=start_replicas,
                 limits=spec.limits,
@@ -101,6 +102,7 @@ def run(
         spec=spec,
         score=score,
         start_replicas=start_replicas,
+        prefix_caching=engine.prefix_caching,
         span_s=survey.end_s,
         trace_sha256=None if spec.generator else sha256_of(spec.trace),
         notes=notes,
@@ -133,11 +135,11 @@ def survey_of(trace: Iterator[TraceRequest]) -> Survey:
     return Survey(requests, end_s, longest, prefixes)
 
 
-def engine_of(profile: Profile, survey: Survey) -> EngineConfig:
+def engine_of(profile: Profile, survey: Survey, prefix_caching: str = "auto") -> EngineConfig:
     """The engine of a profile that takes the trace's longest request, if its pool can hold it.
 
-    The prefix cache is on where prompts share anything: elsewhere it would find nothing but the
-    blocks of preempted requests.
+    `auto`: the prefix cache is on where prompts share anything. Elsewhere it would find nothing but
+    the blocks of preempted requests.
     """
     pool = (profile.num_blocks - 1) * profile.block_size
     return EngineConfig(
@@ -147,7 +149,7 @@ def engine_of(profile: Profile, survey: Survey) -> EngineConfig:
         max_model_len=min(max(profile.max_model_len, survey.longest), pool),
         max_num_seqs=profile.max_num_seqs,
         max_num_batched_tokens=profile.max_num_batched_tokens,
-        prefix_caching=survey.prefixes,
+        prefix_caching=survey.prefixes if prefix_caching == "auto" else prefix_caching == "on",
     )
 
 

@@ -70,6 +70,7 @@ def test_the_options_reach_the_run(called, trace):
         *("--gpu", "h100", "--coefficients", "raw", "--cold-start", 15, "--seed", 3),
         *("--start-replicas", 2, "--max-replicas", 3, "--slo-ttft-ms", 500, "--slo-tpot-ms", 50),
         *("--variant", "tuned", "--router", "random", "--shutdown", "abort", "--faults", "all"),
+        *("--prefix-caching", "on"),
         *("--timeline", "rows.csv", "-o", "json"),
     )
 
@@ -78,6 +79,7 @@ def test_the_options_reach_the_run(called, trace):
         "scale": 2, "profile": "llama-3.1-8b-h100", "coefficients": "raw", "cold_start_s": 15,
         "seed": 3, "start_replicas": 2, "slo_ttft_ms": 500, "slo_tpot_ms": 50, "variant": "tuned",
         "router": "random", "shutdown": "abort", "faults": "all", "timeline_file": "rows.csv",
+        "prefix_caching": True,
     }  # fmt: skip
     assert {key: shown[key] for key in expected} == expected
     assert 75 < shown["requests"] < 85

@@ -30,6 +30,7 @@ def result():
         spec=RunSpec(trace=Path("a/conv.csv"), policy="wva-v1", scale=4, slo_ttft_ms=2000),
         score=Score(LatencyTargets(2.0, 0.1), requests=100, good=99, finished=100),
         start_replicas=4,
+        prefix_caching=False,
         span_s=3600.0,
         trace_sha256="0",
         notes=Notes(),

@@ -49,6 +49,7 @@ def test_cold_starts_differ_by_what_was_seen(spec, seconds, deviation):
         ({"variant": "x"}, "variant x: must be one of default, tuned"),
         ({"router": "x"}, "router x: must be one of least-queue, random, round-robin, "),
         ({"shutdown": "x"}, "shutdown x: must be one of finish, abort"),
+        ({"prefix_caching": "x"}, "prefix-caching x: must be one of auto, on, off"),
         ({"faults": "x"}, "faults x: must be one of none, pod-killed, "),
         ({"cold_start_s": -1}, "cold-start -1: must be 0 to 86400"),
         ({"cold_start_s": math.nan}, "cold-start nan: must be 0 to 86400"),

@@ -30,7 +30,7 @@ policy variant attainment_percent gpu_hours requests finished lost lost_to_scale
 unfinished preemptions ttft_ms tpot_ms scale_events flaps starting_gpu_hours cordoned_gpu_hours
 terminating_gpu_hours mean_replicas output_tokens timeline_file trace trace_sha256 trace_seconds
 zero_outputs scale seed profile coefficients cold_start_s start_replicas slo_ttft_ms slo_tpot_ms
-router shutdown faults cpu_seconds
+router shutdown prefix_caching faults cpu_seconds
 """
 
 
@@ -187,6 +187,11 @@ def test_the_prefix_cache_is_on_where_prompts_share_something(prefix):
 
     assert survey == Survey(2, 1.0, 100, prefixes=bool(prefix))
     assert engine_of(PROFILES["llama-3.1-8b-l40s"], survey).prefix_caching is bool(prefix)
+
+
+@pytest.mark.parametrize(("asked", "used"), [("auto", False), ("on", True), ("off", False)])
+def test_the_prefix_cache_can_be_asked_for(spec, asked, used):
+    assert run(spec(prefix_caching=asked, to_s=5)).as_json()["prefix_caching"] is used
 
 
 def test_ours_is_among_the_policies_and_loses_nothing(spec):
