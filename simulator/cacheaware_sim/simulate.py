@@ -22,7 +22,7 @@ from cacheaware_sim.run_result import RunResult
 from cacheaware_sim.run_spec import GRACE_S, START_REPLICAS, RunSpec, SpecError
 from cacheaware_sim.timeline_file import timeline_writer
 from cacheaware_sim.traces.formats import open_trace
-from cacheaware_sim.traces.generate import generate
+from cacheaware_sim.traces.generate import MARGINALS, generate
 from cacheaware_sim.traces.reshape import between, scaled
 from cacheaware_sim.traces.trace import Notes, TraceRequest
 
@@ -58,7 +58,7 @@ def run(
         on_progress: Told the share of the trace that is over, 0..1.
 
     Raises:
-        SpecError: One line: the policy, or a part of the trace with nothing in it.
+        SpecError: One line: no such trace or policy, or a part of the trace with nothing in it.
         TraceError: One line: the trace can't be read.
         OSError: The timeline can't be written.
     """
@@ -120,6 +120,9 @@ def _source(spec: RunSpec, notes: Notes | None) -> Iterator[TraceRequest]:
     if spec.generator is not None:
         seconds = GENERATED_S if math.isinf(spec.to_s) else spec.to_s
         return generate(spec.generator, seconds, seed=spec.seed)
+    if not spec.trace.exists():
+        there = ", ".join(MARGINALS)
+        raise SpecError(f"trace {spec.trace}: must be a file, or one of the generators {there}")
     block_size = spec.profile().block_size
     return open_trace(spec.trace, spec.format, seed=spec.seed, block_size=block_size, notes=notes)
 

@@ -95,7 +95,10 @@ def test_the_options_reach_the_run(called, trace):
         (["--policy", "cacheaware", "--plot", "x.jpg"], "--plot x.jpg: must end with .png, "),
         (["--policy", "cacheaware", "--plot", "no/x.png"], "--plot no/x.png: must be in a dir"),
         (["--policy", "cacheaware", "--timeline", "no/x.csv"], "No such file"),
-        (["--policy", "cacheaware", "--trace", "none.csv"], "none.csv: "),
+        (
+            ["--policy", "cacheaware", "--trace", "none.csv"],
+            "--trace none.csv: must be a file, or one of the generators ",
+        ),
         ([], "Missing option '--policy'"),
     ],
     ids=["policy", "scale", "gpu", "plot", "directory", "timeline", "trace", "missing"],

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from dataclasses import replace
+import tracemalloc
 from itertools import pairwise
 from pathlib import Path
 
@@ -237,9 +237,10 @@ def test_tuned_settings_are_a_variant(spec):
     [
         ({"policy": "hpa"}, "policy hpa: must be one of constant-N, .*token-velocity, cacheaware"),
         ({"policy": "constant-41"}, "policy constant-41: must be constant-1 to constant-40"),
+        ({"trace": Path("none.csv")}, r"trace none\.csv: must be a file, or .* azure-conv-like"),
         ({"from_s": 500.0}, "from 500, to inf: must be a part of the trace with requests"),
     ],
-    ids=["policy", "constant", "window"],
+    ids=["policy", "constant", "trace", "window"],
 )
 def test_what_makes_no_run_gets_one_line(spec, options, message):
     with pytest.raises(SpecError, match=message):
@@ -247,5 +248,22 @@ def test_what_makes_no_run_gets_one_line(spec, options, message):
 
 
 def test_a_file_that_is_no_trace_gets_one_line(spec, tmp_path):
-    with pytest.raises(TraceError, match=r"nothing\.csv"):
-        run(replace(spec(), trace=tmp_path / "nothing.csv"))
+    path = tmp_path / "notes.txt"
+    path.write_text("nothing of interest\n")
+
+    with pytest.raises(TraceError, match=r"notes\.txt:1: content"):
+        run(spec(trace=path))
+
+
+def test_memory_does_not_grow_with_the_trace(spec):
+    def peak(seconds):
+        one = spec(trace=Path("bursty"), policy="cacheaware", to_s=seconds, cold_start_s=15)
+        tracemalloc.start()
+        try:
+            run(one)
+            return tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+
+    peak(30.0)  # what is made once
+    assert peak(1600.0) < 1.3 * peak(400.0) + 300_000
