@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from cacheaware_sim.run_result import RunResult
 
 PICTURES = (".png", ".svg", ".pdf")
-NEEDS_EXTRA = "pip install 'cacheaware[sim]' brings it"
+NEEDS_EXTRA = "pip install 'cacheaware[sim,plot]' brings it"
 
 
 def run(
