@@ -146,7 +146,7 @@ def test_without_the_extra_it_says_what_to_install(called, trace, monkeypatch, p
     code, _, err = called("--trace", trace, "--policy", "constant-3", *words)
 
     assert code == 2
-    assert "pip install 'cacheaware[sim]'" in err
+    assert "pip install 'cacheaware[sim,plot]'" in err
 
 
 def test_progress_is_shown_on_a_terminal_only(capsys, monkeypatch):
