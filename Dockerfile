@@ -15,8 +15,7 @@ ENV PIP_CERT=/etc/ssl/certs/ca-certificates.crt \
     PIP_ROOT_USER_ACTION=ignore
 WORKDIR /src
 COPY pyproject.toml constraints.txt ./
-# One truth about dependencies: pyproject.toml. The sidecar serves no command line, so no typer; the
-# mock engine draws nothing, so no matplotlib.
+# One truth about dependencies: pyproject.toml. The sidecar serves no command line, so no typer.
 RUN --mount=type=secret,id=pip-conf,target=/etc/pip.conf \
     --mount=type=secret,id=ca-bundle,target=/etc/ssl/certs/ca-certificates.crt \
     python3 -m venv /opt/tools \
@@ -26,9 +25,8 @@ RUN --mount=type=secret,id=pip-conf,target=/etc/pip.conf \
  && python3 -c 'import tomllib; p = tomllib.load(open("pyproject.toml", "rb"))["project"]; \
 base, extra = p["dependencies"], p["optional-dependencies"]; \
 light = [d for d in base if not d.startswith("typer")]; \
-served = [d for d in extra["sim"] if not d.startswith("matplotlib")]; \
 [open(f"{name}.txt", "w").write("\n".join(needs)) for name, needs in \
-{"sidecar": light, "operator": base + extra["operator"], "mock-engine": base + served}.items()]'
+{"sidecar": light, "operator": base + extra["operator"], "mock-engine": base + extra["sim"]}.items()]'
 
 FROM tools AS wheel
 COPY README.md LICENSE ./

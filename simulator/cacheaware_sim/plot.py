@@ -64,7 +64,7 @@ def draw(rows: Sequence[Row], result: RunResult, path: Path) -> None:
     """Write the picture; the suffix of the file tells its format.
 
     Raises:
-        ModuleNotFoundError: The extra `sim` is not installed.
+        ModuleNotFoundError: The extra `plot` is not installed.
         OSError: The file can't be written.
     """
     figure_of(rows, result).savefig(path, dpi=150)
