@@ -1,5 +1,6 @@
 """Load scenarios of two benchmark tools become traces."""
 
+import sys
 from itertools import pairwise
 from statistics import fmean, pstdev
 
@@ -173,6 +174,15 @@ def test_a_bad_scenario_gets_one_line_that_says_what_is_wrong_where(
     assert "\n" not in str(caught.value)
 
 
+@pytest.fixture
+def usual_depth():
+    """Python's own limit of recursion: another test's library may have raised it."""
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(1000)
+    yield
+    sys.setrecursionlimit(before)
+
+
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
@@ -183,7 +193,7 @@ def test_a_bad_scenario_gets_one_line_that_says_what_is_wrong_where(
     ],
     ids=["no stages", "a list", "deep", "long"],
 )
-def test_what_is_no_scenario_gets_one_line(written, text, problem):
+def test_what_is_no_scenario_gets_one_line(written, text, problem, usual_depth):
     path = written(text)
     with pytest.raises(TraceError) as caught:
         list(read_wva(path))
