@@ -24,7 +24,7 @@ def run(
     *,
     trace: Annotated[Path, typer.Option(help="a file; or a generator, e.g. azure-conv-like")],
     policy: Annotated[
-        str, typer.Option(help="cacheaware, constant-N, a peer; a wrong name lists all")
+        str, typer.Option(help="cacheaware, constant-N, oracle, a peer; a wrong name lists all")
     ],
     trace_format: Annotated[
         str,
@@ -69,6 +69,9 @@ def run(
             help="none, pod-killed, metrics-stale, slow-node, slow-starts, writes-refused or all"
         ),
     ] = "none",
+    target_attainment: Annotated[
+        float, typer.Option(help="% of requests within the targets that the oracle has to reach")
+    ] = 99.0,
     timeline: Annotated[
         Path | None,
         typer.Option(
@@ -112,6 +115,7 @@ def run(
         shutdown=shutdown,
         prefix_caching=prefix_caching,
         faults=faults,
+        target_attainment=target_attainment,
     )
     if plot is not None:
         draw_run(result, plot)
@@ -212,6 +216,12 @@ def show(result: "RunResult", output: Format) -> None:
             ("TPOT", *shown["tpot_ms"].values(), shown["slo_tpot_ms"]),
         ],
     )
+    if search := shown["oracle"]:
+        typer.echo(
+            f"oracle: {'reached' if search['reached'] else 'can not reach'} "
+            f"{search['target_attainment_percent']:g} % in {search['runs']} runs, pods loaded to "
+            f"{search['utilization']:g}, work over {search['smoothing_bins']} bins of 5 s"
+        )
     if shown["never_fit"]:
         typer.echo(f"{shown['never_fit']} requests are longer than a pod's KV cache: lost")
     typer.echo(f"timeline: {shown['timeline_file']}")

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
+from cacheaware_sim.bounds.trials import Search
 from cacheaware_sim.fleet.pod import Stage
 from cacheaware_sim.fleet.quantiles import Quantiles
 from cacheaware_sim.fleet.score import Score
@@ -19,6 +20,8 @@ class RunResult:
 
     spec: RunSpec
     score: Score
+    search: Search | None
+    """Of the oracle."""
     start_replicas: int
     prefix_caching: bool
     span_s: float
@@ -79,6 +82,7 @@ class RunResult:
             "shutdown": spec.shutdown,
             "prefix_caching": self.prefix_caching,
             "faults": spec.faults,
+            "oracle": self.search.as_json() if self.search else None,
             "cpu_seconds": round(self.cpu_seconds, 2),
         }
 

@@ -68,6 +68,8 @@ class RunSpec:
     prefix_caching: str = "auto"
     """Of the engines: auto is on where prompts of the trace share blocks."""
     faults: str = "none"
+    target_attainment: float = 99.0
+    """Per cent of requests that the oracle's plan has to satisfy; of no meaning to others."""
 
     def __post_init__(self) -> None:
         for name, allowed in CHOICES.items():
@@ -88,6 +90,8 @@ class RunSpec:
             within = least <= self.start_replicas <= self.max_replicas
             limits = f"{least} to {self.max_replicas}"
             _check("start-replicas", self.start_replicas, within, limits)
+        share = self.target_attainment
+        _check("target-attainment", share, 0 < share <= 100, "above 0 and at most 100")
         self.profile()
 
     def profile(self) -> Profile:

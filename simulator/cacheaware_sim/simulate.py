@@ -8,10 +8,13 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
+from cacheaware_sim.bounds import oracle
+from cacheaware_sim.bounds.trials import Watch, search
 from cacheaware_sim.engine_config import EngineConfig
 from cacheaware_sim.fleet.faults import FAULT_SETS
 from cacheaware_sim.fleet.fleet import Fleet, FleetConfig
 from cacheaware_sim.fleet.routing import ROUTERS
+from cacheaware_sim.fleet.score import Score
 from cacheaware_sim.fleet.timeline import Row
 from cacheaware_sim.policies.constant import ConstantPolicy, Demand
 from cacheaware_sim.policies.ours import CacheAwarePolicy
@@ -52,6 +55,8 @@ def run(
 ) -> RunResult:
     """Play the trace. It is read twice and never held: memory does not grow with it.
 
+    The oracle plays it several times, and its cheapest run that reaches its target counts.
+
     Args:
         spec: What to run.
         timeline: Where to write the timeline as CSV.
@@ -64,43 +69,36 @@ def run(
     """
     began = time.process_time()
     notes = Notes()
-    survey = survey_of(requests_of(spec, notes))
-    if not survey.requests:
-        raise SpecError(
-            f"from {spec.from_s:g}, to {spec.to_s:g}: must be a part of the trace with requests"
-        )
+    survey = surveyed(spec, notes)
     policy = policy_of(spec)
     start_replicas = start_replicas_of(spec, policy)
     engine = engine_of(spec.profile(), survey, spec.prefix_caching)
-    with ExitStack() as stack:
-        write = stack.enter_context(timeline_writer(timeline)) if timeline else None
 
+    def play(policy: Policy, watch: Watch) -> Score:
         def on_row(row: Row) -> None:
-            if write is not None:
-                write(row)
+            watch(fleet.score, row)
             if on_progress is not None:
                 on_progress(row.at_s / survey.end_s)
 
         fleet = Fleet(
-            FleetConfig(
-                engine=engine,
-                model=spec.model,
-                start_replicas=start_replicas,
-                limits=spec.limits,
-                cold_start_s=(spec.cold_start_s, spec.cold_start_deviation_s),
-                grace_s=GRACE_S[spec.shutdown],
-                targets=spec.targets,
-                faults=FAULT_SETS[spec.faults],
-                seed=spec.seed,
-            ),
-            policy,
-            ROUTERS[spec.router](spec.seed),
-            on_row,
+            config_of(spec, engine, start_replicas), policy, ROUTERS[spec.router](spec.seed), on_row
         )
-        score = fleet.run(requests_of(spec))
+        return fleet.run(requests_of(spec))
+
+    with ExitStack() as stack:
+        write = stack.enter_context(timeline_writer(timeline)) if timeline else _drop
+        if isinstance(policy, oracle.OraclePolicy):
+            target = spec.target_attainment / 100
+            trial, found = search(policy.known, target, survey.requests, play)
+            score = trial.score
+            for row in trial.rows:
+                write(row)
+        else:
+            score, found = play(policy, lambda _, row: write(row)), None
     return RunResult(
         spec=spec,
         score=score,
+        search=found,
         start_replicas=start_replicas,
         prefix_caching=engine.prefix_caching,
         span_s=survey.end_s,
@@ -108,6 +106,25 @@ def run(
         notes=notes,
         timeline_file=str(timeline) if timeline else None,
         cpu_seconds=time.process_time() - began,
+    )
+
+
+def _drop(row: Row) -> None:
+    """Where no timeline is asked for."""
+
+
+def config_of(spec: RunSpec, engine: EngineConfig, start_replicas: int) -> FleetConfig:
+    """The fleet of a run."""
+    return FleetConfig(
+        engine=engine,
+        model=spec.model,
+        start_replicas=start_replicas,
+        limits=spec.limits,
+        cold_start_s=(spec.cold_start_s, spec.cold_start_deviation_s),
+        grace_s=GRACE_S[spec.shutdown],
+        targets=spec.targets,
+        faults=FAULT_SETS[spec.faults],
+        seed=spec.seed,
     )
 
 
@@ -125,6 +142,21 @@ def _source(spec: RunSpec, notes: Notes | None) -> Iterator[TraceRequest]:
         raise SpecError(f"trace {spec.trace}: must be a file, or one of the generators {there}")
     block_size = spec.profile().block_size
     return open_trace(spec.trace, spec.format, seed=spec.seed, block_size=block_size, notes=notes)
+
+
+def surveyed(spec: RunSpec, notes: Notes | None = None) -> Survey:
+    """What has to be known of the trace of a spec.
+
+    Raises:
+        SpecError: No such trace, or a part of the trace with nothing in it.
+        TraceError: The trace can't be read.
+    """
+    survey = survey_of(requests_of(spec, notes))
+    if not survey.requests:
+        raise SpecError(
+            f"from {spec.from_s:g}, to {spec.to_s:g}: must be a part of the trace with requests"
+        )
+    return survey
 
 
 def survey_of(trace: Iterator[TraceRequest]) -> Survey:
@@ -160,6 +192,7 @@ def policies() -> Registry:
     """All policies by their names: the peers, the constants, ours."""
     registry = Registry()
     registry.register(OURS, lambda setup: CacheAwarePolicy(setup.limits))
+    registry.register(oracle.NAME, oracle.oracle_of)
     return registry
 
 
@@ -169,17 +202,28 @@ def policy_of(spec: RunSpec) -> Policy:
     Raises:
         SpecError: No such name: the line lists them all.
     """
-
-    def demand() -> Iterator[Demand]:
-        return ((one.at, one.prompt_tokens, one.output_tokens) for one in requests_of(spec))
-
-    setup = Setup(limits=spec.limits, profile=spec.profile(), targets=spec.targets, demand=demand)
+    setup = setup_of(spec)
     try:
         return policies().make(
             spec.policy, setup, "tuned" if spec.variant == "tuned" else "default"
         )
     except ValueError as error:
         raise SpecError(str(error)) from error
+
+
+def setup_of(spec: RunSpec) -> Setup:
+    """What a run gives to its policy."""
+
+    def demand() -> Iterator[Demand]:
+        return ((one.at, one.prompt_tokens, one.output_tokens) for one in requests_of(spec))
+
+    return Setup(
+        limits=spec.limits,
+        profile=spec.profile(),
+        targets=spec.targets,
+        demand=demand,
+        cold_start_s=(spec.cold_start_s, spec.cold_start_deviation_s),
+    )
 
 
 def start_replicas_of(spec: RunSpec, policy: Policy) -> int:

@@ -30,7 +30,7 @@ policy variant attainment_percent gpu_hours requests finished lost lost_to_scale
 unfinished preemptions ttft_ms tpot_ms scale_events flaps starting_gpu_hours cordoned_gpu_hours
 terminating_gpu_hours mean_replicas output_tokens timeline_file trace trace_sha256 trace_seconds
 zero_outputs scale seed profile coefficients cold_start_s start_replicas slo_ttft_ms slo_tpot_ms
-router shutdown prefix_caching faults cpu_seconds
+router shutdown prefix_caching faults oracle cpu_seconds
 """
 
 

@@ -53,7 +53,7 @@ def load_curve(
     output = context = 0.0
     for at, prompt_tokens, output_tokens in demand:
         each = bins[math.floor(at / bin_s)]
-        each.fixed_ms += _fixed_ms(profile.cost, prompt_tokens, output_tokens)
+        each.fixed_ms += fixed_ms(profile.cost, prompt_tokens, output_tokens)
         each.steps += max(0, output_tokens - 1)
         output += output_tokens
         context += output_tokens * (prompt_tokens + output_tokens / 2)
@@ -65,8 +65,17 @@ def load_curve(
     return [(each.fixed_ms + each.steps * step_ms) / 1e3 / bin_s for each in work]
 
 
-def _fixed_ms(cost: IterationCost, prompt_tokens: int, output_tokens: int) -> float:
-    prefill_ms = cost.chunk_s(0, prompt_tokens) * 1e3
+def fixed_ms(
+    cost: IterationCost, prompt_tokens: int, output_tokens: int, cached_tokens: int = 0
+) -> float:
+    """A request's work but for its share of c0, which depends on the batch, in milliseconds.
+
+    >>> cost = IterationCost(c0_ms=6, c1_ms_per_seq=0.25, c2_ms_per_ktok=0.5,
+    ...                      a1_ms_per_ktok=16, a2_ms_per_mtok2=0)
+    >>> fixed_ms(cost, 1000, 1), fixed_ms(cost, 1000, 3)
+    (16.0, 17.5015)
+    """
+    prefill_ms = cost.chunk_s(cached_tokens, prompt_tokens - cached_tokens) * 1e3
     context = prompt_tokens + output_tokens / 2
     step_ms = cost.c1_ms_per_seq + cost.c2_ms_per_ktok * context / 1e3
     return prefill_ms + max(0, output_tokens - 1) * step_ms

@@ -35,6 +35,8 @@ class Setup:
     targets: LatencyTargets
     demand: Callable[[], Iterable[constant.Demand]]
     """The trace anew, for policies that are allowed to know it."""
+    cold_start_s: tuple[float, float] = (60.0, 10.0)
+    """From ordered to serving: mean and standard deviation."""
 
 
 @dataclass(frozen=True, slots=True)

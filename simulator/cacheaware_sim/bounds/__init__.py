@@ -1,0 +1,1 @@
+"""What could at best be reached on a trace: a lower bound, and a clairvoyant policy."""
