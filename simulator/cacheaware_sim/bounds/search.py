@@ -12,6 +12,8 @@ UTILIZATIONS = tuple(0.15 * 1.02**n for n in range(132))
 SMOOTHINGS = (1, 3, 6)
 WORTH = 0.005
 """Another smoothing is tried only where it would save this share."""
+BEYOND = 2
+"""Rungs beyond the first bad one that are tried."""
 
 
 R = TypeVar("R")
@@ -44,26 +46,45 @@ def cheapest(
 
     The first ladder is halved again and again. Of the others only rungs are tried that promise to
     be cheaper than the best so far: the dearest of them, where that one does well some beyond it,
-    in steps that double, and at last between the last good and the first bad one.
+    in steps that double, and at last between the last good and the first bad one. As luck has its
+    part in each run, a rung that fails may have good ones beyond it: in the end `BEYOND` of them
+    are tried.
 
     Args:
         ladders: Settings from the most generous to the tightest, each cheaper than the one before.
         price: What settings promise to cost; no simulation.
         attempt: A run with these settings, or None if it misses the target.
     """
-    best: tuple[OracleSettings, R] | None = None
-    runs = 0
+    tried: dict[OracleSettings, R | None] = {}
+
+    def reaches(settings: OracleSettings) -> bool:
+        if settings not in tried:
+            tried[settings] = attempt(settings)
+        return tried[settings] is not None
+
+    best: OracleSettings | None = None
+    beyond: Sequence[OracleSettings] = ()
     for ladder in ladders:
-        most = inf if best is None else price(best[0]) * (1 - WORTH)
+        most = inf if best is None else price(best) * (1 - WORTH)
         rungs = [settings for settings in ladder if price(settings) < most]
-        good, bad, step = -1, len(rungs), len(rungs) if best is None else 1
-        while bad - good > 1:
-            rung = min(good + step, (good + bad) // 2)
-            step *= 2
-            runs += 1
-            run = attempt(rungs[rung])
-            if run is None:
-                bad = rung
-            else:
-                good, best = rung, (rungs[rung], run)
-    return Found(best, runs)
+        good = _last_good(rungs, reaches, halving=best is None)
+        if good >= 0:
+            best, beyond = rungs[good], rungs[good + 2 : good + 2 + BEYOND]
+    best = next((settings for settings in reversed(beyond) if reaches(settings)), best)
+    run = None if best is None else tried[best]
+    return Found(None if best is None or run is None else (best, run), len(tried))
+
+
+def _last_good(
+    rungs: Sequence[OracleSettings], reaches: Callable[[OracleSettings], bool], *, halving: bool
+) -> int:
+    """The last rung before one that fails; -1: the first one fails."""
+    good, bad, step = -1, len(rungs), len(rungs) if halving else 1
+    while bad - good > 1:
+        rung = min(good + step, (good + bad) // 2)
+        step *= 2
+        if reaches(rungs[rung]):
+            good = rung
+        else:
+            bad = rung
+    return good
