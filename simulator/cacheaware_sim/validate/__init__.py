@@ -1,0 +1,1 @@
+"""The engine model held against logs and published measurements of real engines."""
