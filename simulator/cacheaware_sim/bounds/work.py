@@ -2,7 +2,7 @@
 
 The work of a request is that of `policies.constant`: prefill alone, and of each further iteration
 its own share and c0 / B, with B the largest batch at the mean context of the trace. What the prefix
-cache may hold is no work at all.
+cache may hold is no work at all, and takes no room from a batch.
 """
 
 import math
@@ -91,7 +91,7 @@ def curves_of(
         deadline = at + targets.ttft_s + output_tokens * targets.tpot_s
         due.add(math.floor(deadline / bin_s), fixed, steps)
         output += output_tokens
-        context += output_tokens * (prompt_tokens + output_tokens / 2)
+        context += output_tokens * (prompt_tokens - cached_tokens + output_tokens / 2)
         last = max(last, at)
     batch = largest_batch(profile, context / output if output else 0.0, targets.tpot_s)
     step_ms = profile.cost.c0_ms / batch

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 
 from cacheaware_sim.bounds.work import Job, curves_of, jobs_of
@@ -57,6 +59,18 @@ def test_what_is_cached_is_no_work(profile):
     (arrived,) = curves_of([Job(0.0, 1000, 1, 600)], profile, TARGETS, 5.0).arrived
 
     assert arrived == pytest.approx(0.02)
+
+
+def test_what_is_cached_takes_no_room_from_the_largest_batch(profile):
+    # of 10,000 tokens a batch holds 9.5 requests of 1,050.5, or 28.5 with 700 of each in the cache
+    small = replace(profile, num_blocks=625)
+    alone, shared = (
+        sum(curves_of([Job(0.0, 1000, 101, cached)], small, TARGETS, 5.0).arrived)
+        for cached in (0, 700)
+    )
+
+    assert alone == pytest.approx(0.05 + 100 * (0.1 + 10 / (10_000 / 1050.5)) / 1000)
+    assert shared == pytest.approx(0.015 + 100 * (0.1 + 10 / (10_000 / 350.5)) / 1000)
 
 
 def test_it_is_the_work_that_static_policies_are_made_of(profile):
