@@ -5,11 +5,12 @@ import pkgutil
 import pytest
 
 import cacheaware_sim
-from cacheaware_sim import fleet
+from cacheaware_sim import fleet, validate
 
 MODULES = [
     *(f"cacheaware_sim.{one.name}" for one in pkgutil.iter_modules(cacheaware_sim.__path__)),
     *(f"cacheaware_sim.fleet.{one.name}" for one in pkgutil.iter_modules(fleet.__path__)),
+    *(f"cacheaware_sim.validate.{one.name}" for one in pkgutil.iter_modules(validate.__path__)),
 ]
 
 
