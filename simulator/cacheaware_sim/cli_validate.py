@@ -30,7 +30,7 @@ def validate(
     """Compare the engine model with logs of a real vLLM and a published table.
 
     It is fitted anew to the first half of each log's requests and compared with the second: some
-    twenty seconds. Exit code 1 if a figure is further off than it may be.
+    ten seconds. Exit code 1 if a figure is further off than it may be.
     """
     try:
         from cacheaware_sim.traces.trace import TraceError

@@ -106,7 +106,7 @@ def _search(
         start,
         *([*start[:at], start[at] + step, *start[at + 1 :]] for at, step in enumerate(steps)),
     ]
-    options = {"initial_simplex": corners, "maxfev": MOST_REPLAYS, "xatol": 1e-3, "fatol": 1e-5}
+    options = {"initial_simplex": corners, "maxfev": MOST_REPLAYS, "xatol": 1e-2, "fatol": 1e-4}
     found = minimize(objective_at, start, method="Nelder-Mead", options=options)
     return _Search(float(found.fun), [float(value) for value in found.x], int(found.nfev))
 
