@@ -20,7 +20,7 @@ class RunResult:
 
     spec: RunSpec
     score: Score
-    search: Search | None
+    search: Search | None = None
     """Of the oracle."""
     start_replicas: int
     prefix_caching: bool
