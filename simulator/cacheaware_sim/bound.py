@@ -10,7 +10,7 @@ from cacheaware_sim.bounds.oracle import BIN_S
 from cacheaware_sim.bounds.work import Curves, curves_of, jobs_of
 from cacheaware_sim.engine_config import EngineConfig
 from cacheaware_sim.run_result import HOUR_S
-from cacheaware_sim.run_spec import START_REPLICAS, RunSpec
+from cacheaware_sim.run_spec import RunSpec
 from cacheaware_sim.simulate import Survey, engine_of, requests_of, sha256_of, surveyed
 from cacheaware_sim.traces.trace import TraceRequest
 
@@ -49,7 +49,7 @@ class BoundResult:
             "profile": spec.profile().name,
             "coefficients": spec.coefficients,
             "cold_start_s": spec.cold_start_s,
-            "start_replicas": start_replicas_of(spec),
+            "start_replicas": spec.first_replicas,
             "min_replicas": self.min_replicas,
             "slo_ttft_ms": spec.slo_ttft_ms,
             "slo_tpot_ms": spec.slo_tpot_ms,
@@ -78,7 +78,7 @@ def bound_of(spec: RunSpec, min_replicas: float = 0.0) -> BoundResult:
     bound = lower_bound(
         work,
         spec.cold_start_s,
-        start_replicas=start_replicas_of(spec),
+        start_replicas=spec.first_replicas,
         min_replicas=min_replicas,
     )
     return BoundResult(
@@ -97,8 +97,3 @@ def served(spec: RunSpec, engine: EngineConfig) -> Iterator[TraceRequest]:
     """The requests of a trace that a pod can hold; the others are lost whatever the policy."""
     longest = engine.max_model_len
     return (one for one in requests_of(spec) if one.prompt_tokens + one.output_tokens <= longest)
-
-
-def start_replicas_of(spec: RunSpec) -> int:
-    """Pods that serve when the trace begins."""
-    return START_REPLICAS if spec.start_replicas is None else spec.start_replicas

@@ -12,45 +12,55 @@ import typer
 
 from cacheaware.cli.errors import BadInputError
 from cacheaware.cli.output import Format, OutputOption, print_json, print_table
+from cacheaware_sim.cli_options import (
+    CoefficientsOption,
+    ColdStartOption,
+    FormatOption,
+    FromOption,
+    GpuOption,
+    ModelOption,
+    PrefixCachingOption,
+    ScaleOption,
+    ToOption,
+    TpOption,
+    TpotOption,
+    TraceOption,
+    TtftOption,
+    brings,
+    clear_errors,
+)
 
 if TYPE_CHECKING:
     from cacheaware_sim.run_result import RunResult
 
 PICTURES = (".png", ".svg", ".pdf")
-NEEDS_EXTRA = "pip install 'cacheaware[sim,plot]' brings it"
+EXTRAS = "sim,plot"
 
 
 def run(
     *,
-    trace: Annotated[Path, typer.Option(help="a file; or a generator, e.g. azure-conv-like")],
+    trace: TraceOption,
     policy: Annotated[
         str, typer.Option(help="cacheaware, constant-N, oracle, a peer; a wrong name lists all")
     ],
-    trace_format: Annotated[
-        str,
-        typer.Option("--format", help="azure, mooncake, servegen, wva, request-log; auto looks"),
-    ] = "auto",
-    model: Annotated[str, typer.Option(help="with --gpu and --tp: the profile")] = "llama-3.1-8b",
-    gpu: Annotated[str, typer.Option(help="l40s, a100, h100, h200, ...")] = "l40s",
-    tp: Annotated[int, typer.Option(help="GPUs per pod (tensor parallel)")] = 1,
-    coefficients: Annotated[
-        str, typer.Option(help="recommended: c0 + 8 %, a1 + 20 %; raw: kernel times alone")
-    ] = "recommended",
-    cold_start: Annotated[float, typer.Option(help="mean seconds from ordered to serving")] = 60.0,
+    trace_format: FormatOption = "auto",
+    model: ModelOption = "llama-3.1-8b",
+    gpu: GpuOption = "l40s",
+    tp: TpOption = 1,
+    coefficients: CoefficientsOption = "recommended",
+    cold_start: ColdStartOption = 60.0,
     min_replicas: Annotated[int, typer.Option(help="the least pods")] = 1,
     max_replicas: Annotated[int, typer.Option(help="the most pods")] = 40,
     start_replicas: Annotated[
         int | None,
         typer.Option(help="pods at the start; 8, of constants their own number", show_default="8"),
     ] = None,
-    scale: Annotated[float, typer.Option(help="each request so often, within 2 s")] = 1.0,
+    scale: ScaleOption = 1.0,
     seed: Annotated[int, typer.Option(help="of scaling, cold starts, routing, faults")] = 0,
-    slo_ttft_ms: Annotated[float, typer.Option(help="target: time to the first token")] = 1000.0,
-    slo_tpot_ms: Annotated[float, typer.Option(help="target: time per further token")] = 100.0,
-    from_s: Annotated[float, typer.Option("--from", help="second of the trace to begin at")] = 0.0,
-    to_s: Annotated[
-        float, typer.Option("--to", help="second to end before", show_default="the end")
-    ] = math.inf,
+    slo_ttft_ms: TtftOption = 1000.0,
+    slo_tpot_ms: TpotOption = 100.0,
+    from_s: FromOption = 0.0,
+    to_s: ToOption = math.inf,
     variant: Annotated[
         str, typer.Option(help="of a peer's settings: default or tuned")
     ] = "default",
@@ -60,9 +70,7 @@ def run(
     shutdown: Annotated[
         str, typer.Option(help="a deleted pod's engine: finish (within 30 s) or abort")
     ] = "finish",
-    prefix_caching: Annotated[
-        str, typer.Option(help="on, off, or auto: on where prompts of the trace share blocks")
-    ] = "auto",
+    prefix_caching: PrefixCachingOption = "auto",
     faults: Annotated[
         str,
         typer.Option(
@@ -129,7 +137,7 @@ def check_plot(plot: Path) -> None:
     if not plot.parent.is_dir():
         raise BadInputError(f"--plot {plot}: must be in a directory that exists")
     if find_spec("matplotlib") is None:
-        raise BadInputError(f"--plot {plot}: matplotlib is not installed; {NEEDS_EXTRA}")
+        raise BadInputError(f"--plot {plot}: matplotlib is not installed; {brings(EXTRAS)}")
 
 
 def default_timeline(policy: str, trace: Path) -> Path:
@@ -143,20 +151,13 @@ def default_timeline(policy: str, trace: Path) -> Path:
 
 def played(timeline: Path, **options: Any) -> "RunResult":
     """The result of a run with these options, its timeline written."""
-    try:
-        from cacheaware_sim.run_spec import RunSpec, SpecError
+    with clear_errors(EXTRAS):
+        from cacheaware_sim.run_spec import RunSpec
         from cacheaware_sim.simulate import run as run_spec
-        from cacheaware_sim.traces.trace import TraceError
-    except ModuleNotFoundError as error:
-        raise BadInputError(f"{error.name} is not installed; {NEEDS_EXTRA}") from error
-    try:
+
         spec = RunSpec(**options)
         with progress(spec.policy) as on_progress:
             return run_spec(spec, timeline=timeline, on_progress=on_progress)
-    except SpecError as error:
-        raise BadInputError(f"--{error}") from error
-    except TraceError as error:
-        raise BadInputError(str(error)) from error
 
 
 @contextmanager

@@ -9,11 +9,10 @@ import typer
 
 from cacheaware.cli.errors import BadInputError
 from cacheaware.cli.output import Format, OutputOption, print_json, print_table
+from cacheaware_sim.cli_options import missing
 
 if TYPE_CHECKING:
     from cacheaware_sim.validate.report import FittedRun, Row
-
-NEEDS_EXTRA = "pip install 'cacheaware[sim,bench]' brings it"
 
 
 def validate(
@@ -36,7 +35,7 @@ def validate(
         from cacheaware_sim.traces.trace import TraceError
         from cacheaware_sim.validate.report import RUNS, static_rows, validated
     except ModuleNotFoundError as error:
-        raise BadInputError(f"{error.name} is not installed; {NEEDS_EXTRA}") from error
+        raise missing(error, "sim,bench") from error
     try:
         fitted = [] if logs is None else [validated(run, logs) for run in RUNS]
     except TraceError as error:

@@ -114,6 +114,13 @@ class RunSpec:
         return Limits(self.min_replicas, self.max_replicas)
 
     @property
+    def first_replicas(self) -> int:
+        """Pods that serve when the trace begins, where no policy has a number of its own."""
+        if self.start_replicas is None:
+            return self.limits.clamp(START_REPLICAS)
+        return self.start_replicas
+
+    @property
     def targets(self) -> LatencyTargets:
         """What a request must meet, in seconds."""
         return LatencyTargets(self.slo_ttft_ms / 1e3, self.slo_tpot_ms / 1e3)

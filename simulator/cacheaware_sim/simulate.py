@@ -22,7 +22,7 @@ from cacheaware_sim.policies.policy import Policy
 from cacheaware_sim.policies.registry import Registry, Setup
 from cacheaware_sim.profiles import Profile
 from cacheaware_sim.run_result import RunResult
-from cacheaware_sim.run_spec import GRACE_S, START_REPLICAS, RunSpec, SpecError
+from cacheaware_sim.run_spec import GRACE_S, RunSpec, SpecError
 from cacheaware_sim.timeline_file import timeline_writer
 from cacheaware_sim.traces.formats import open_trace
 from cacheaware_sim.traces.generate import MARGINALS, generate
@@ -231,11 +231,9 @@ def start_replicas_of(spec: RunSpec, policy: Policy) -> int:
 
     Its number is the fleet that somebody has chosen, not one that it has to grow into.
     """
-    if spec.start_replicas is not None:
-        return spec.start_replicas
-    if isinstance(policy, ConstantPolicy):
+    if spec.start_replicas is None and isinstance(policy, ConstantPolicy):
         return policy.replicas
-    return spec.limits.clamp(START_REPLICAS)
+    return spec.first_replicas
 
 
 def sha256_of(path: Path) -> str:

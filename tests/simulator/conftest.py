@@ -12,10 +12,25 @@ from dataclasses import dataclass
 
 import pytest
 
+from cacheaware.cli import main, register_commands
 from cacheaware_sim.engine import Engine, StepResult
 from cacheaware_sim.engine_config import EngineConfig
 from cacheaware_sim.iteration import IterationCost
 from cacheaware_sim.request import Request
+
+
+@pytest.fixture
+def command(capsys) -> Callable[..., tuple[int, str, str]]:
+    """(exit code, stdout, stderr) of a call of `cacheaware simulate`."""
+    register_commands()
+
+    def call(*words: object) -> tuple[int, str, str]:
+        with pytest.raises(SystemExit) as ended:
+            main(["simulate", *map(str, words)])
+        captured = capsys.readouterr()
+        return ended.value.code or 0, captured.out, captured.err
+
+    return call
 
 
 @pytest.fixture(scope="session")

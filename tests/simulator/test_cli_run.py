@@ -5,20 +5,15 @@ import re
 import shlex
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from cacheaware.cli import main, register_commands
 from cacheaware_sim import cli_run
 
 PAGE = Path(__file__).parents[2] / "docs" / "simulator.md"
 DOCUMENTED = re.findall(r"^cacheaware simulate run (.*)$", PAGE.read_text(), re.MULTILINE)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def commands():
-    register_commands()
 
 
 @pytest.fixture
@@ -32,16 +27,9 @@ def trace(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def called(capsys):
+def called(command):
     """(exit code, stdout, stderr) of a call."""
-
-    def call(*words: object) -> tuple[int, str, str]:
-        with pytest.raises(SystemExit) as ended:
-            main(["simulate", "run", *map(str, words)])
-        captured = capsys.readouterr()
-        return ended.value.code, captured.out, captured.err
-
-    return call
+    return partial(command, "run")
 
 
 def test_a_table_for_people(called, trace):

@@ -20,28 +20,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cacheaware_sim.fleet.scraped import Observation, PodSample
-from cacheaware_sim.policies.hpa import SYNC_S, Hpa
 from cacheaware_sim.policies.hpa_behavior import Behavior, Rate, Rules
-from cacheaware_sim.policies.hpa_metrics import TEN_PERCENT, Tolerance, average_value_replicas
-from cacheaware_sim.policies.policy import Every, Limits, Orders, hold, not_terminating
-from cacheaware_sim.policies.scrapes import Scrapes
+from cacheaware_sim.policies.policy import Limits, not_terminating
+from cacheaware_sim.policies.wva import AT_ONCE, PEAK_S, Through, WvaPolicy
 
-SCRAPE_S = 5.0
-PEAK_S = 60.0
 _CHART = Rules(240, (Rate("Pods", 10, 150),))
-_AT_ONCE = Rules(0, (Rate("Pods", 10, 15),))
-
-
-@dataclass(frozen=True, slots=True)
-class Through:
-    """The HPA that carries wva_desired_replicas out."""
-
-    behavior: Behavior
-    tolerance: Tolerance = TEN_PERCENT
-
-
 CHART = Through(Behavior(up=_CHART, down=_CHART))
-AT_ONCE = Through(Behavior(up=_AT_ONCE, down=_AT_ONCE), Tolerance(0, 0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,42 +90,14 @@ def in_transition(desired: int | None, current: int, reporting: int) -> bool:
     return desired not in {None, current} or reporting != current
 
 
-def carried_out(seen: Observation, desired: int | None, through: Through, hpa: Hpa) -> Orders:
-    """What the HPA makes of wva_desired_replicas."""
-    if desired is None:
-        return hpa.follow(seen, None, "wva")
-    pods = len(not_terminating(seen.pods))
-    proposal = average_value_replicas(desired, 1, pods, through.tolerance)
-    return hpa.follow(seen, proposal, f"wva wants {desired}")
-
-
-class WvaV1Policy:
+class WvaV1Policy(WvaPolicy):
     """The saturation loop and its HPA."""
 
     name = "wva-v1"
-    interval_s = SCRAPE_S
 
     def __init__(self, settings: WvaV1Settings, limits: Limits) -> None:
+        super().__init__(settings.loop_s, settings.through, PEAK_S, limits)
         self._settings = settings
-        self._limits = limits
-        self._scrapes = Scrapes(PEAK_S)
-        self._loop = Every(settings.loop_s)
-        self._sync = Every(SYNC_S)
-        self._hpa = Hpa(settings.through.behavior, limits)
-        self._desired: int | None = None
-
-    def decide(self, seen: Observation) -> Orders:
-        """What the HPA writes now."""
-        self._scrapes.see(seen)
-        if self._loop.due(seen.now):
-            self._desired = self._analyze(seen)
-        if not self._sync.due(seen.now):
-            return hold(seen, "between two syncs of the HPA")
-        return carried_out(seen, self._desired, self._settings.through, self._hpa)
-
-    def wrote(self, before: int, after: int, now: float) -> None:
-        """Count a change against the rates."""
-        self._hpa.wrote(before, after, now)
 
     def _analyze(self, seen: Observation) -> int:
         pods = not_terminating(seen.pods)

@@ -17,21 +17,16 @@ alone: `queue_counts_output=False`.
 import math
 import statistics
 from collections import deque
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cacheaware_sim.fleet.scraped import Observation, PodSample
-from cacheaware_sim.policies.hpa import SYNC_S, Hpa
 from cacheaware_sim.policies.hpa_behavior import DEFAULT_BEHAVIOR
-from cacheaware_sim.policies.policy import Every, Limits, Orders, hold, not_terminating, ready
-from cacheaware_sim.policies.scrapes import Scrapes
-from cacheaware_sim.policies.wva_v1 import AT_ONCE, PEAK_S, SCRAPE_S, Through, carried_out
+from cacheaware_sim.policies.policy import Limits, not_terminating, ready
+from cacheaware_sim.policies.wva import AT_ONCE, PEAK_S, Through, WvaPolicy
 
 RANGE_S = 300.0
 REMEMBERED = 10
 """Observations in the rolling mean of a pod's capacity under a full queue."""
-
-
 UNSET_BEHAVIOR = Through(DEFAULT_BEHAVIOR)
 
 
@@ -132,34 +127,15 @@ def replicas_for(
     return max(1, current - max(0, math.floor(spare / capacity)))
 
 
-class WvaV2Policy:
+class WvaV2Policy(WvaPolicy):
     """The token loop and its HPA."""
 
     name = "wva-v2"
-    interval_s = SCRAPE_S
 
     def __init__(self, settings: WvaV2Settings, limits: Limits) -> None:
+        super().__init__(settings.loop_s, settings.through, RANGE_S, limits)
         self._settings = settings
-        self._limits = limits
-        self._scrapes = Scrapes(RANGE_S)
-        self._loop = Every(settings.loop_s)
-        self._sync = Every(SYNC_S)
-        self._hpa = Hpa(settings.through.behavior, limits)
         self._full: dict[str, deque[float]] = {}
-        self._desired: int | None = None
-
-    def decide(self, seen: Observation) -> Orders:
-        """What the HPA writes now."""
-        self._scrapes.see(seen)
-        if self._loop.due(seen.now):
-            self._desired = self._analyze(seen)
-        if not self._sync.due(seen.now):
-            return hold(seen, "between two syncs of the HPA")
-        return carried_out(seen, self._desired, self._settings.through, self._hpa)
-
-    def wrote(self, before: int, after: int, now: float) -> None:
-        """Count a change against the rates."""
-        self._hpa.wrote(before, after, now)
 
     def _analyze(self, seen: Observation) -> int | None:
         pods = not_terminating(seen.pods)
@@ -168,13 +144,10 @@ class WvaV2Policy:
             return self._desired
         ready_pods = len(ready(pods))
         demand = sum(pod_demand(load, self._settings) for load in loads)
-        capacity = statistics.median(self._capacities(loads))
+        capacity = statistics.median(self._capacity(load) for load in loads)
         pending = max(0, seen.replicas - ready_pods)
         replicas = replicas_for(demand, capacity, ready_pods, pending, self._settings)
         return self._limits.clamp(replicas)
-
-    def _capacities(self, loads: Sequence[PodLoad]) -> list[float]:
-        return [self._capacity(load) for load in loads]
 
     def _capacity(self, load: PodLoad) -> float:
         bucket = output_bucket(load.output_tokens)

@@ -4,11 +4,11 @@ import json
 import re
 import shlex
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from cacheaware.cli import main, register_commands
 from cacheaware_sim.bound import bound_of
 from cacheaware_sim.run_spec import SpecError
 from cacheaware_sim.simulate import run
@@ -22,22 +22,10 @@ slo_ttft_ms slo_tpot_ms prefix_caching cpu_seconds
 """
 
 
-@pytest.fixture(scope="module", autouse=True)
-def commands():
-    register_commands()
-
-
 @pytest.fixture
-def called(capsys):
+def called(command):
     """(exit code, stdout, stderr) of a call."""
-
-    def call(*words: object) -> tuple[int, str, str]:
-        with pytest.raises(SystemExit) as ended:
-            main(["simulate", "bound", *map(str, words)])
-        captured = capsys.readouterr()
-        return ended.value.code, captured.out, captured.err
-
-    return call
+    return partial(command, "bound")
 
 
 def test_no_policy_that_serves_all_in_time_costs_less(spec):

@@ -2,28 +2,15 @@
 
 import json
 import sys
+from functools import partial
 
 import pytest
 
-from cacheaware.cli import main, register_commands
-
-
-@pytest.fixture(scope="module", autouse=True)
-def commands():
-    register_commands()
-
 
 @pytest.fixture
-def called(capsys):
+def called(command):
     """(exit code, stdout, stderr) of a call."""
-
-    def call(*words: object) -> tuple[int, str, str]:
-        with pytest.raises(SystemExit) as ended:
-            main(["simulate", "validate", *map(str, words)])
-        captured = capsys.readouterr()
-        return ended.value.code or 0, captured.out, captured.err
-
-    return call
+    return partial(command, "validate")
 
 
 def test_without_logs_it_compares_the_published_table(called):
