@@ -7,7 +7,9 @@ to request logs of a real vLLM 0.19 (LLMServingSim's repository), right as they 
 """
 
 from dataclasses import dataclass, replace
+from typing import Any
 
+from cacheaware_sim.engine_config import EngineConfig
 from cacheaware_sim.iteration import IterationCost
 
 GPU_MEMORY_GIB = {"H100": 80, "H200": 141, "A100": 80, "L40S": 48}
@@ -37,6 +39,22 @@ class Profile:
         if self.source != "AIC":
             return self
         return self.with_cost(self.cost.times(c0=1.08, a1=1.2))
+
+    def engine(self, **changes: Any) -> EngineConfig:
+        """An engine of this profile that answers at once, with these settings instead of its own.
+
+        Raises:
+            ValueError: One line that names the field, its value and what is allowed.
+        """
+        own = {
+            "cost": self.cost,
+            "num_blocks": self.num_blocks,
+            "block_size": self.block_size,
+            "max_model_len": self.max_model_len,
+            "max_num_seqs": self.max_num_seqs,
+            "max_num_batched_tokens": self.max_num_batched_tokens,
+        }
+        return EngineConfig(**{**own, **changes})
 
     def with_cost(self, cost: IterationCost) -> "Profile":
         """The same profile at another speed."""

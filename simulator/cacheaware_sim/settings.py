@@ -167,17 +167,15 @@ def _engine_config(given: argparse.Namespace) -> EngineConfig:
     size = profile.block_size if given.block_size is None else given.block_size
     # A small pool shortens what the profile allows; a length that was asked for has to fit.
     longest = min(profile.max_model_len, (blocks - 1) * size)
-    return EngineConfig(
-        cost=profile.cost,
+    limits = {
+        "max_model_len": longest if given.max_model_len is None else given.max_model_len,
+        "max_num_seqs": given.max_num_seqs,
+        "max_num_batched_tokens": given.max_num_batched_tokens,
+    }
+    return profile.engine(
         num_blocks=blocks,
         block_size=size,
-        max_model_len=longest if given.max_model_len is None else given.max_model_len,
-        max_num_seqs=profile.max_num_seqs if given.max_num_seqs is None else given.max_num_seqs,
-        max_num_batched_tokens=(
-            profile.max_num_batched_tokens
-            if given.max_num_batched_tokens is None
-            else given.max_num_batched_tokens
-        ),
+        **{name: limit for name, limit in limits.items() if limit is not None},
         prefix_caching=not given.no_prefix_caching,
         cold_start_s=profile.cold_start_s if given.cold_start is None else given.cold_start,
         stalls_s=stalls(given.first_shape_stall),

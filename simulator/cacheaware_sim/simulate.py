@@ -177,13 +177,8 @@ def engine_of(profile: Profile, survey: Survey, prefix_caching: str = "auto") ->
     the blocks of preempted requests.
     """
     pool = (profile.num_blocks - 1) * profile.block_size
-    return EngineConfig(
-        cost=profile.cost,
-        num_blocks=profile.num_blocks,
-        block_size=profile.block_size,
+    return profile.engine(
         max_model_len=min(max(profile.max_model_len, survey.longest), pool),
-        max_num_seqs=profile.max_num_seqs,
-        max_num_batched_tokens=profile.max_num_batched_tokens,
         prefix_caching=survey.prefixes if prefix_caching == "auto" else prefix_caching == "on",
     )
 

@@ -2,7 +2,6 @@ import json
 
 import pytest
 
-from cacheaware_sim.engine_config import EngineConfig
 from cacheaware_sim.profiles import PROFILES, kv_tokens
 
 
@@ -10,16 +9,17 @@ from cacheaware_sim.profiles import PROFILES, kv_tokens
 def test_every_profile_makes_an_engine(name):
     profile = PROFILES[name]
 
-    config = EngineConfig(
-        cost=profile.cost,
-        num_blocks=profile.num_blocks,
-        block_size=profile.block_size,
-        max_model_len=profile.max_model_len,
-        max_num_seqs=profile.max_num_seqs,
-        max_num_batched_tokens=profile.max_num_batched_tokens,
-    )
+    config = profile.engine()
 
     assert config.kv_tokens >= profile.max_model_len
+    assert (config.cost, config.cold_start_s) == (profile.cost, 0)
+
+
+def test_an_engine_may_differ_from_its_profile_in_what_is_named():
+    config = PROFILES["tiny"].engine(max_num_seqs=7, prefix_caching=False)
+
+    assert (config.max_num_seqs, config.prefix_caching) == (7, False)
+    assert config.num_blocks == PROFILES["tiny"].num_blocks
 
 
 @pytest.mark.parametrize(

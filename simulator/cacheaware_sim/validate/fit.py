@@ -149,12 +149,8 @@ def _shared(point: Sequence[float]) -> float:
 
 def _config(profile: Profile, first: ServedRequest, point: Sequence[float]) -> EngineConfig:
     cost = _cost(point)
-    return EngineConfig(
+    return profile.engine(
         cost=cost,
         num_blocks=round(profile.num_blocks * (1 + _shared(point))),
-        block_size=profile.block_size,
-        max_model_len=profile.max_model_len,
-        max_num_seqs=profile.max_num_seqs,
-        max_num_batched_tokens=profile.max_num_batched_tokens,
         stalls_s={Shape.PREFILL: stall_s(cost, profile.max_num_batched_tokens, first)},
     )
