@@ -38,7 +38,7 @@ from cacheaware_sidecar.observed import Observed
 from cacheaware_sidecar.phase import Phase
 from cacheaware_sidecar.problems import ProblemLog
 from cacheaware_sidecar.settings import Settings
-from cacheaware_sidecar.state import DrainState, PodState, kv_state
+from cacheaware_sidecar.state import DrainState, PodState, counters, kv_state
 from cacheaware_sidecar.version import version
 from cacheaware_sidecar.warmup import Result
 
@@ -236,6 +236,7 @@ class Pod:
             waiting=sample.waiting,
             kv=kv,
             rates=self.observed.rates(now),
+            counters=counters(sample),
             latency=self.observed.latency(),
             warmup=self.warmup.state(self.state.verdict),
             start=self.warmup.start_state(),

@@ -43,6 +43,25 @@ class Latency:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Counters:
+    """The engine's own totals since its start, warm-up included: what came between two looks."""
+
+    prompt_tokens: float | None = None
+    generation_tokens: float | None = None
+    requests: float | None = None
+    """That have ended."""
+
+
+def counters(sample: EngineSample) -> Counters:
+    """The totals of a page."""
+    return Counters(
+        prompt_tokens=sample.prompt_tokens,
+        generation_tokens=sample.generation_tokens,
+        requests=sample.requests,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ShapeState:
     """What the warm-up found out about one shape of request."""
 
@@ -122,6 +141,7 @@ class PodState:
     waiting: float | None = None
     kv: KvState = field(default_factory=KvState)
     rates: Rates = field(default_factory=Rates)
+    counters: Counters = field(default_factory=Counters)
     latency: Latency = field(default_factory=Latency)
     warmup: WarmupState = field(default_factory=WarmupState)
     start: StartState = field(default_factory=StartState)

@@ -2,8 +2,8 @@
 
 `{"schema": 1, "phase": ..., "phase_age_s": ..., "sample_age_s": ..., "sample_seq": ...,
 "engine": ..., "version": ..., "models": [...], "running": ..., "waiting": ..., "kv": {...},
-"rates": {...}, "latency": {"ttft_s", "tpot_s", "e2e_s": each {"count", "sum", "buckets":
-[[le, n], ...]}}, "warmup": {...}, "start": {...}, "drain": {...}, "adapters": [...],
+"rates": {...}, "counters": {...}, "latency": {"ttft_s", "tpot_s", "e2e_s": each {"count", "sum",
+"buckets": [[le, n], ...]}}, "warmup": {...}, "start": {...}, "drain": {...}, "adapters": [...],
 "problems": [...]}`, with the names of the dataclasses' fields.
 
 JSON has no infinity and no NaN: the last bucket's bound is the string "+Inf", and a number that
@@ -22,6 +22,7 @@ from cacheaware_sidecar.engines import Histogram, Rates
 from cacheaware_sidecar.phase import Phase
 from cacheaware_sidecar.state import (
     SCHEMA,
+    Counters,
     DrainState,
     KvState,
     Latency,
@@ -98,6 +99,7 @@ def pod_state_from_json(body: Any) -> PodState:
         models=state.texts("models"),
         kv=_kv(kv),
         rates=Rates(**state.child("rates").numbers(*Rates.__dataclass_fields__)),
+        counters=Counters(**state.child("counters").numbers(*Counters.__dataclass_fields__)),
         latency=_latency(state.child("latency")),
         warmup=WarmupState(
             step=warmup.whole("step") or 0,

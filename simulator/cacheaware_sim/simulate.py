@@ -20,6 +20,7 @@ from cacheaware_sim.policies.constant import ConstantPolicy, Demand
 from cacheaware_sim.policies.ours import CacheAwarePolicy
 from cacheaware_sim.policies.policy import Policy
 from cacheaware_sim.policies.registry import Registry, Setup
+from cacheaware_sim.policies.warmed import shapes_of
 from cacheaware_sim.profiles import Profile
 from cacheaware_sim.run_result import RunResult
 from cacheaware_sim.run_spec import GRACE_S, RunSpec, SpecError
@@ -186,9 +187,14 @@ def engine_of(profile: Profile, survey: Survey, prefix_caching: str = "auto") ->
 def policies() -> Registry:
     """All policies by their names: the peers, the constants, ours."""
     registry = Registry()
-    registry.register(OURS, lambda setup: CacheAwarePolicy(setup.limits))
+    registry.register(OURS, ours_of)
     registry.register(oracle.NAME, oracle.oracle_of)
     return registry
+
+
+def ours_of(setup: Setup) -> CacheAwarePolicy:
+    """Our policy with its defaults; its sidecars warm up the engines of the run."""
+    return CacheAwarePolicy(setup.limits, shapes=shapes_of(setup.profile.engine()))
 
 
 def policy_of(spec: RunSpec) -> Policy:

@@ -1,6 +1,7 @@
 """The status of a CacheAwareScaler: written when a person would care, read back once each time."""
 
 import logging
+import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -88,7 +89,7 @@ class StatusWriter:
         """What starts have taught, when that is to be written; starts are rare, and so is this."""
         learned = found.fleet.learned if found.fleet else Learned()
         known, at = memory.learned, memory.learned_at
-        same = (learned.starts, learned.nodes) in {(known.starts, known.nodes), ((), ())}
+        same = kept_of(learned) in {kept_of(known), kept_of(Learned())}
         early = at is not None and self._clock() - at < LEARNED_SECONDS
         return None if same or early else learned
 
@@ -109,6 +110,12 @@ class StatusWriter:
         memory.last_scale_time = memory.last_scale_time or status.get("lastScaleTime")
         memory.learned = learned_of(status)
         memory.loaded = True
+
+
+def kept_of(learned: Learned) -> tuple[object, ...]:
+    """What of it is worth a write: a speed counts as another one from a tenth of difference on."""
+    speed = learned.prefill_tokens_per_s
+    return learned.starts, learned.nodes, None if not speed else round(10 * math.log(speed))
 
 
 def path(subject: Subject) -> str:

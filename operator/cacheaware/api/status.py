@@ -125,6 +125,8 @@ class LearnedRecord(Model):
     """From created to serving, the median; absent while fewer than five starts were seen."""
     cold_start_p99_seconds: Count | None = None
     """The slowest but one in a hundred; a start that takes half as long again is overdue."""
+    prefill_tokens_per_second: Count | None = None
+    """Of one pod, as warm-ups measured it, the median."""
     starts: list[StartRecord] | None = Field(
         default=None,
         max_length=KEPT,
@@ -226,6 +228,9 @@ def learned_record(learned: Learned) -> LearnedRecord:
     return LearnedRecord(
         cold_start_seconds=None if median is None else round(median),
         cold_start_p99_seconds=None if slowest is None or len(totals) < ENOUGH else round(slowest),
+        prefill_tokens_per_second=None
+        if learned.prefill_tokens_per_s is None
+        else min(MAX_INT32, round(learned.prefill_tokens_per_s)),
         starts=[
             StartRecord(
                 schedule=round(one.schedule, 1),
@@ -250,4 +255,9 @@ def learned_of(status: Mapping[str, Any]) -> Learned:
         ColdStart(schedule=one.schedule, pull=one.pull, load=one.load, warm=one.warm)
         for one in record.starts or ()
     )
-    return Learned(starts=starts, nodes=tuple(record.nodes or ()))
+    speed = record.prefill_tokens_per_second
+    return Learned(
+        starts=starts,
+        nodes=tuple(record.nodes or ()),
+        prefill_tokens_per_s=float(speed) if speed else None,
+    )

@@ -3,12 +3,16 @@
 from collections.abc import Iterable
 from dataclasses import replace
 
-from cacheaware.decide.cold_start import expected_s
+from cacheaware.decide.cold_start import expected_s, lead_s
 from cacheaware.decide.decision import Decision, Victim
+from cacheaware.decide.demand import Signal, signals_of, with_past
 from cacheaware.decide.drain import Fleet, plan_of
 from cacheaware.decide.explain import Outcome, limits_of, message_of, reason_of
 from cacheaware.decide.fleet import FleetView, PodView
+from cacheaware.decide.forecast import judged
+from cacheaware.decide.history import noted
 from cacheaware.decide.memory import Memory
+from cacheaware.decide.need import moment_of
 from cacheaware.decide.policy import Policy
 from cacheaware.decide.rates import paced
 from cacheaware.decide.recommend import Recommendation, all_unknown, recommend
@@ -44,7 +48,8 @@ def decide(fleet: FleetView, policy: Policy, memory: Memory, now: float) -> tupl
     memory, supply = looked(fleet, policy, memory, now)
     current = spec - len(supply.cordoned)
     # 2. What the load asks for: any signal grows, all signals shrink.
-    found = recommend(current, supply, policy, memory, now)
+    memory, signals = foreseen(fleet, supply, policy, memory, now)
+    found = recommend(current, supply, signals, memory, policy=policy, now=now)
     memory = memory.recommended(found.replicas, now)
     # 3. The windows: the lowest of the one for growing, the highest of the one for shrinking.
     steady = stabilized(
@@ -86,6 +91,27 @@ def decide(fleet: FleetView, policy: Policy, memory: Memory, now: float) -> tupl
         barred=len(memory.bars),
     )
     return told(outcome), memory
+
+
+def foreseen(
+    fleet: FleetView, supply: Supply, policy: Policy, memory: Memory, now: float
+) -> tuple[Memory, tuple[Signal, ...]]:
+    """Measure the demand, note it in the history, and add what the history tells."""
+    signals = signals_of(supply, policy)
+    if not any(signal.known for signal in signals):
+        return memory, signals
+    ahead_s = lead_s(fleet.learned.starts) + policy.round_seconds
+    speed = fleet.learned.prefill_tokens_per_s
+    seen = moment_of(
+        supply,
+        signals[0],
+        policy,
+        memory.history,
+        prefill_tokens_per_s=speed,
+        seconds=policy.round_seconds,
+    )
+    history = judged(noted(memory.history, seen, now), ahead_s)
+    return replace(memory, history=history), with_past(signals, history, policy, ahead_s)
 
 
 def asked_of(

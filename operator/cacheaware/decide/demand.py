@@ -4,9 +4,11 @@ Sums are integers in billionths, so that 42.4 / 0.8 is 53 and no order of pods c
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cacheaware.decide.decision import Term
+from cacheaware.decide.forecast import Forecast, forecast_of
+from cacheaware.decide.history import History
 from cacheaware.decide.policy import Policy
 from cacheaware.decide.supply import Load, Pod, Supply
 
@@ -29,6 +31,8 @@ class Signal:
     """How much of its capacity a pod may use."""
     known: int
     """Serving pods that tell this signal."""
+    tolerated: bool = True
+    """Whether a small distance from the target changes nothing."""
     note: str = ""
 
     @property
@@ -45,6 +49,14 @@ class Signal:
         53
         """
         return -(-demand * 100 * len(self.capacity) // self.total)
+
+    def pods(self, demand: int, pod: int) -> float:
+        """Pods of one size that carry a demand at target, not rounded."""
+        return demand * 100 / (self.percent * pod)
+
+    def tolerance(self, percent: int) -> int:
+        """The tolerance in percent that holds for this signal."""
+        return percent if self.tolerated else 0
 
     def compared(self, demand: int, replicas: int, percent: int) -> int:
         """A demand less `percent` of what so many replicas may use: its sign is what counts."""
@@ -72,10 +84,77 @@ def nano(amount: float) -> int:
 
 
 def signals_of(supply: Supply, policy: Policy) -> tuple[Signal, ...]:
-    """The signals of a fleet; none when no pod serves."""
+    """What the fleet is asked for now, KV first, then the queue; none when no pod serves."""
     if not supply.serving:
         return ()
     return (kv_signal(supply, policy), pending_signal(supply, policy))
+
+
+def with_past(
+    signals: tuple[Signal, ...], history: History, policy: Policy, lead_s: float
+) -> tuple[Signal, ...]:
+    """The signals with what the history adds to them.
+
+    Where prefill is measured, the tokens of a short queue are counted already: as a queue it counts
+    as far as it has lasted for a minute.
+    """
+    if not signals:
+        return ()
+    kv, pending = signals
+    pods = sizes_of(kv, history)
+    if history.prefill is not None and history.lasting_queue is not None:
+        lasting = min(pending.low, nano(history.lasting_queue))
+        pending = replace(pending, low=lasting, note="what has waited through the last minute")
+    if (ahead := forecast_of(history, lead_s)) is not None:
+        return kv, pending, forecast_signal(ahead, pods, policy.headroom_percent)
+    if history.prefill is not None:
+        return kv, pending, prefill_signal(history.prefill, pods)
+    return kv, pending
+
+
+def pod_of(kv: Signal, history: History) -> int:
+    """What one pod of the history's needs holds, in the KV signal's billionths."""
+    if kv.name == "kv-usage":
+        return NANO
+    return history.pod or sum(kv.capacity) // len(kv.capacity)
+
+
+def sizes_of(kv: Signal, history: History) -> tuple[int, ...]:
+    """The serving pods, each in billionths of a pod of the history's needs, rounded up."""
+    pod = pod_of(kv, history)
+    return tuple(-(-size * NANO // pod) for size in kv.capacity)
+
+
+def forecast_signal(ahead: Forecast, pods: tuple[int, ...], headroom_percent: int) -> Signal:
+    """Pods that will be needed, with the user's headroom."""
+    need = nano(ahead.need * (100 + headroom_percent) / 100)
+    wanted = f", {headroom_percent} % headroom" if headroom_percent else ""
+    return Signal(
+        name="forecast",
+        unit="pods",
+        low=need,
+        high=need,
+        capacity=pods,
+        percent=100,
+        known=len(pods),
+        tolerated=False,
+        note=f"in {ahead.lead_s:,.0f} s: {ahead.level:.1f} by {ahead.way}, {ahead.reserve:+.1f} for"
+        f" what came beyond it in the last hour{wanted}",
+    )
+
+
+def prefill_signal(need: float, pods: tuple[int, ...]) -> Signal:
+    """Prefill of the last minute, in pods at target."""
+    return Signal(
+        name="prefill",
+        unit="pods",
+        low=nano(need),
+        high=nano(need),
+        capacity=pods,
+        percent=100,
+        known=len(pods),
+        note="prompt tokens of the last minute, over what a pod may prefill",
+    )
 
 
 def kv_signal(supply: Supply, policy: Policy) -> Signal:

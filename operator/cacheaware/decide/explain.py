@@ -7,7 +7,7 @@ from cacheaware.decide.decision import Victim
 from cacheaware.decide.demand import NANO, Signal
 from cacheaware.decide.drain import Plan
 from cacheaware.decide.policy import Policy
-from cacheaware.decide.recommend import Recommendation
+from cacheaware.decide.recommend import MEASURED, Recommendation
 from cacheaware.decide.supply import Supply
 from cacheaware.decide.victims import Shrink
 from cacheaware.names import Reasons
@@ -144,7 +144,7 @@ def seen(outcome: Outcome) -> str:
         return out if supply.away else "no pod serves"
     if not signals or outcome.recommendation.raw is None:
         return f"nothing is known of the load of {pods(len(supply.serving))}"
-    kv, pending = signals
+    kv, pending = signals[:MEASURED]
     return f"{cache(kv, supply)} and {waiting(pending)}"
 
 

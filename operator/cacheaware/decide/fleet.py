@@ -38,7 +38,12 @@ class PodLoad:
     """Prompt and generation tokens of an average request."""
     prefix_hit_ratio: float | None = None
     ttft_p90_s: float | None = None
+    prompt_tokens_per_request: float | None = None
     generation_tokens_per_request: float | None = None
+    prompt_tokens: float | None = None
+    """Prompt tokens that the engine has taken in since its start, by its own counter."""
+    new_prompt_tokens: float | None = None
+    """Of them those that came since the look before; 0 where it is the same sample again."""
     adapters: tuple[str, ...] = ()
     """LoRA adapters that requests are using."""
 
@@ -88,6 +93,8 @@ class PodView:
     """Its sidecar says so in this round, by the rule of the drain."""
     arrival_age_s: float | None = None
     """Since the last request that arrived after the cordon began; None: none has."""
+    prefill_tokens_per_s: float | None = None
+    """How fast its engine prefills one prompt, as its warm-up measured it."""
     no_cordon: str | None = None
     """Why it can't be cordoned, in a few words; None: it can, or that was not tried yet."""
 

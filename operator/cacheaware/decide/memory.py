@@ -1,8 +1,9 @@
 """What a decision needs to know of the rounds before: a small value, made new by each round."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
+from cacheaware.decide.history import History
 from cacheaware.decide.windows import Entry, lows_with, peaks_with, within
 
 T = TypeVar("T")
@@ -77,6 +78,8 @@ class Memory:
     """Pods that may not be cordoned for now."""
     failed: tuple[Since, ...] = ()
     """Ordered pods that could not start, when last seen so; until they serve."""
+    history: History = field(default_factory=History)
+    """What was needed: of the demand alone, so it outlives changes of replicas."""
     silent_from: int | None = None
     """Replicas when most pods fell silent above target; `SPENT` once the step up was made."""
 
@@ -165,10 +168,11 @@ class Memory:
                 silent_from=self.silent_from,
                 bars=self.bars,
                 failed=self.failed,
+                history=self.history,
             )
         if 0 <= now - self.last_round <= max(PATIENCE_SECONDS, 3 * round_s):
             return replace(self, last_round=now)
-        return replace(self.recommended(replicas, now), last_round=now)
+        return replace(self.recommended(replicas, now), last_round=now, history=History())
 
     def marked(
         self, now: float, *, unknown: bool, missing: bool, leaving: bool, silent: bool

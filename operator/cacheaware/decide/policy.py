@@ -45,6 +45,8 @@ class Policy:
     max_replicas: int = 10
     kv_utilization_percent: int = 80
     pending_per_replica: int = 5
+    headroom_percent: int = 0
+    """On top of what is forecast."""
     ttft_p90_ms: int | None = None
     role: str = "Both"
     """Both, Prefill or Decode."""

@@ -3,12 +3,15 @@
 from dataclasses import dataclass
 
 from cacheaware.decide.decision import Term
-from cacheaware.decide.demand import Signal, signals_of
+from cacheaware.decide.demand import Signal
 from cacheaware.decide.latency import EFFECT_SECONDS, FirstToken, first_token
 from cacheaware.decide.memory import Memory
 from cacheaware.decide.policy import Policy
 from cacheaware.decide.silence import overloaded_and_silent
 from cacheaware.decide.supply import Supply
+
+MEASURED = 2
+"""So many signals, the first, are of this moment: the others rest on the past."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +40,13 @@ def all_unknown(supply: Supply) -> bool:
 
 
 def recommend(
-    current: int, supply: Supply, policy: Policy, memory: Memory, now: float
+    current: int,
+    supply: Supply,
+    signals: tuple[Signal, ...],
+    memory: Memory,
+    *,
+    policy: Policy,
+    now: float,
 ) -> Recommendation:
     """Any signal grows the fleet; all signals together shrink it.
 
@@ -46,18 +55,22 @@ def recommend(
     silent = overloaded_and_silent(supply, policy)
     grown_lately = memory.grown_within(EFFECT_SECONDS, now)
     latency = first_token(supply, policy, grown=grown_lately)
-    found = by_load(current, supply, policy, latency, last=silent)
+    found = by_load(current, signals, policy, latency, last=silent)
     if silent:
         found = stepped(found, current, supply, memory)
     return with_fallback(found, current, policy, memory, now)
 
 
 def by_load(
-    current: int, supply: Supply, policy: Policy, latency: FirstToken | None, *, last: bool
+    current: int,
+    signals: tuple[Signal, ...],
+    policy: Policy,
+    latency: FirstToken | None,
+    *,
+    last: bool,
 ) -> Recommendation:
     """What the signals ask for; with `last`, the last known ones will do when none is known."""
-    signals = signals_of(supply, policy)
-    if not signals or not (last or any(signal.known for signal in signals)):
+    if not signals or not (last or any(signal.known for signal in signals[:MEASURED])):
         return Recommendation(replicas=current, signals=signals)
     if (up := grown(current, signals, latency, policy)) > current:
         return told(current, up, signals, latency, growing=True)
@@ -69,8 +82,10 @@ def grown(
     current: int, signals: tuple[Signal, ...], latency: FirstToken | None, policy: Policy
 ) -> int:
     """The most that any signal beyond its tolerance asks for; 0 where none is."""
-    percent = 100 + policy.scale_up.tolerance_percent
-    beyond = [one for one in signals if one.compared(one.low, current, percent) > 0]
+    most = policy.scale_up.tolerance_percent
+    beyond = [
+        one for one in signals if one.compared(one.low, current, 100 + one.tolerance(most)) > 0
+    ]
     asked = [one.replicas(one.low) for one in beyond]
     return max(0, *asked, latency.replicas(current) if latency else 0)
 
@@ -81,8 +96,8 @@ def shrunk(
     """What all signals agree to do with; the current replicas while one is within tolerance."""
     if latency is not None and latency.blocks:
         return current
-    percent = 100 - policy.scale_down.tolerance_percent
-    if any(one.compared(one.high, current, percent) >= 0 for one in signals):
+    least = policy.scale_down.tolerance_percent
+    if any(one.compared(one.high, current, 100 - one.tolerance(least)) >= 0 for one in signals):
         return current
     return max(one.replicas(one.high) for one in signals)
 

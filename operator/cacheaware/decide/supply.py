@@ -40,6 +40,9 @@ class Load:
     prefix_hit_ratio: float | None
     prompt_tokens_per_s: float | None
     ttft_p90_s: float | None
+    prompt_tokens_per_request: float | None = None
+    new_prompt_tokens: float | None = None
+    """Prompt tokens that came since the look before."""
     seconds_to_empty: float | None = None
     """What its requests still take at the present speed, if each were at its beginning."""
     adapters: tuple[str, ...] = ()
@@ -229,6 +232,8 @@ def checked(load: PodLoad | None) -> Load | None:
         prefix_hit_ratio=within(load.prefix_hit_ratio, 1.0),
         prompt_tokens_per_s=within(load.prompt_tokens_per_s, MOST),
         ttft_p90_s=within(load.ttft_p90_s, MOST),
+        prompt_tokens_per_request=within(load.prompt_tokens_per_request, MOST),
+        new_prompt_tokens=within(load.new_prompt_tokens, MOST),
         seconds_to_empty=seconds_to_empty(load),
         adapters=load.adapters,
     )

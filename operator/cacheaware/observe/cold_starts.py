@@ -7,7 +7,14 @@ sidecar tells how long the engine took to warm up, which the API can't.
 from collections.abc import Iterable
 from dataclasses import replace
 
-from cacheaware.decide.cold_start import ColdStart, Learned, Stage, Starting, with_start
+from cacheaware.decide.cold_start import (
+    ColdStart,
+    Learned,
+    Stage,
+    Starting,
+    percentile,
+    with_start,
+)
 from cacheaware.observe.memory import PodMemory
 from cacheaware.pods import PodRecord
 from cacheaware_sidecar.phase import Phase
@@ -42,8 +49,16 @@ def learned_from(
     starts = learned.starts
     for start in fresh:
         starts = with_start(starts, start)
-    kept = tuple(nodes)[-NODES_KEPT:]
-    return replace(learned, starts=starts, nodes=kept, counted=counted), tuple(fresh)
+    speeds = (memories[one.uid].prefill_tokens_per_s for one in records if one.uid in memories)
+    speed = percentile((one for one in speeds if one is not None), 50)
+    now = replace(
+        learned,
+        starts=starts,
+        nodes=tuple(nodes)[-NODES_KEPT:],
+        counted=counted,
+        prefill_tokens_per_s=learned.prefill_tokens_per_s if speed is None else speed,
+    )
+    return now, tuple(fresh)
 
 
 def cold_start_of(record: PodRecord, memory: PodMemory) -> ColdStart | None:

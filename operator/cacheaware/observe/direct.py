@@ -9,7 +9,7 @@ from cacheaware.observe.look import DIRECT, Look
 from cacheaware.observe.memory import Mark
 from cacheaware.observe.poll import Answer
 from cacheaware_sidecar.engines import EngineSample, Rates, rates, restarted, scan, together
-from cacheaware_sidecar.state import kv_state
+from cacheaware_sidecar.state import counters, kv_state
 
 PATH = "/metrics"
 PORT = 8000
@@ -69,7 +69,7 @@ def load_of(sample: EngineSample, speed: Rates) -> PodLoad:
     """The load that a page reports."""
     hits = first_known(speed.prefix_hit_ratio, sample.prefix_hit_ratio)
     speed = replace(speed, prefix_hit_ratio=hits)
-    return pod_load(sample.running, sample.waiting, kv_state(sample, None), speed)
+    return pod_load(sample.running, sample.waiting, kv_state(sample, None), speed, counters(sample))
 
 
 def first_known(*values: float | None) -> float | None:

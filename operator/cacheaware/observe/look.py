@@ -36,5 +36,7 @@ class Look:
     """Cumulative since the engine's start."""
     drain: DrainState = field(default_factory=DrainState)
     """Of its cordon or final drain, as its sidecar tells."""
+    prefill_tokens_per_s: float | None = None
+    """What its warm-up has measured."""
     start: StartState = field(default_factory=StartState)
     """How long it took to come, as its sidecar tells."""

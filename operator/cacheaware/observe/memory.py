@@ -45,6 +45,8 @@ class PodMemory:
     drain: DrainState = field(default_factory=DrainState)
     """What its sidecar last told of its cordon or final drain."""
     start: StartState = field(default_factory=StartState)
+    prefill_tokens_per_s: float | None = None
+    """What the warm-up of its engine has measured; a sidecar that restarts forgets it."""
     seq: int | None = None
     seq_at: float = 0.0
     seq_age_s: float = 0.0
@@ -98,6 +100,7 @@ def _life(memory: PodMemory, record: PodRecord, look: Look | None) -> PodMemory:
         sidecar=True,
         drain=look.drain,
         start=start,
+        prefill_tokens_per_s=look.prefill_tokens_per_s or memory.prefill_tokens_per_s,
     )
 
 
@@ -117,12 +120,27 @@ def _heard(memory: PodMemory, look: Look, load: PodLoad) -> PodMemory:
         memory,
         base=base or Mark(look.at, look.samples, look.ttft),
         newer=_newer(memory, look),
-        load=replace(load, ttft_p90_s=_p90(base, look)),
+        load=replace(
+            load,
+            ttft_p90_s=_p90(base, look),
+            new_prompt_tokens=0.0 if again else _came(memory.load, load),
+        ),
         unknown=None,
         detail="",
         seen_at=memory.seq_at - memory.seq_age_s,
         idle_rounds=idle_rounds if idle(load) else 0,
     )
+
+
+def _came(before: PodLoad | None, now: PodLoad) -> float | None:
+    """Prompt tokens since the look before; None where either does not tell.
+
+    A counter that fell has begun anew: all that it shows has come since.
+    """
+    if before is None or before.prompt_tokens is None or now.prompt_tokens is None:
+        return None
+    grown = now.prompt_tokens - before.prompt_tokens
+    return grown if grown >= 0 else now.prompt_tokens
 
 
 def _newer(memory: PodMemory, look: Look) -> Mark:
@@ -183,6 +201,7 @@ def pod_view(
         cordoned_s=(drain.cordoned_s or 0.0) if cordoned else 0.0,
         empty=cordoned and drain.empty is True,
         arrival_age_s=drain.arrival_age_s if cordoned else None,
+        prefill_tokens_per_s=memory.prefill_tokens_per_s,
     )
 
 

@@ -7,6 +7,7 @@ from cacheaware.decide.fleet import PodLoad, Unknown
 from cacheaware.observe.load import pod_load
 from cacheaware.observe.look import SIDECAR, Look
 from cacheaware.observe.poll import Answer
+from cacheaware.observe.prefill_speed import prefill_tokens_per_s
 from cacheaware_sidecar.phase import Phase
 from cacheaware_sidecar.state import PodState
 from cacheaware_sidecar.state_json import StateError, UnknownSchemaError, pod_state_from_json
@@ -47,12 +48,13 @@ def look_of(state: PodState, phase: Phase, at: float) -> Look:
         ttft=state.latency.ttft_s,
         drain=state.drain,
         start=state.start,
+        prefill_tokens_per_s=prefill_tokens_per_s(state.warmup.shapes),
     )
 
 
 def loaded(state: PodState) -> PodLoad:
     """The load, with what only a sidecar tells."""
-    load = pod_load(state.running, state.waiting, state.kv, state.rates)
+    load = pod_load(state.running, state.waiting, state.kv, state.rates, state.counters)
     return replace(load, adapters=state.adapters)
 
 

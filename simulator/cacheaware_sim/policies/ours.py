@@ -16,13 +16,23 @@ from cacheaware.observe.sidecar import look_of
 from cacheaware.pods import PodRecord
 from cacheaware_sidecar.observed import Observed
 from cacheaware_sidecar.phase import Phase
-from cacheaware_sidecar.state import DrainState, PodState, StartState, kv_state
+from cacheaware_sidecar.state import (
+    Counters,
+    DrainState,
+    PodState,
+    ShapeState,
+    StartState,
+    WarmupState,
+    counters,
+    kv_state,
+)
 from cacheaware_sim.fleet.scraped import Observation, PodSample
 from cacheaware_sim.policies.policy import Limits, Orders
 
 SCALER = "scaler"
 STALE_S = 15.0
 ROUND_S = 5.0
+WARMED = WarmupState()
 
 
 class CacheAwarePolicy:
@@ -31,7 +41,17 @@ class CacheAwarePolicy:
     name = "cacheaware"
     interval_s = ROUND_S
 
-    def __init__(self, limits: Limits, wishes: Wishes | None = None) -> None:
+    def __init__(
+        self, limits: Limits, wishes: Wishes | None = None, shapes: tuple[ShapeState, ...] = ()
+    ) -> None:
+        """Begin to watch a fleet.
+
+        Args:
+            limits: The least and the most replicas.
+            wishes: What a CacheAwareScaler would say; its bounds are those of `limits`.
+            shapes: What the warm-up of each pod has measured; nothing where there was none.
+        """
+        self._warmup = WarmupState(verdict="Warm", shapes=shapes)
         self._wishes = replace(
             wishes or Wishes(),
             mode="Scale",
@@ -111,7 +131,7 @@ class CacheAwarePolicy:
         sidecar = self._sidecars.setdefault(pod.name, Observed())
         if pod.sample is not None and pod.sampled_at is not None and pod.sampled_at != sidecar.at:
             sidecar.good(pod.sample, pod.sampled_at)
-        look = look_of(state_of(pod, sidecar, now), pod.phase, now)
+        look = look_of(state_of(pod, sidecar, now, self._warmup), pod.phase, now)
         return remember(self._pods.get(record.uid, PodMemory()), record, look)
 
     def _view(self, seen: Observation, records: list[PodRecord], learned: Learned) -> FleetView:
@@ -130,7 +150,9 @@ class CacheAwarePolicy:
         return replace(view, starting=starting_of(record, memory, learned, now=now, wall=now))
 
 
-def state_of(pod: PodSample, sidecar: Observed, now: float) -> PodState:
+def state_of(
+    pod: PodSample, sidecar: Observed, now: float, warmup: WarmupState = WARMED
+) -> PodState:
     """What the pod's sidecar answers at /v1/state."""
     sample = sidecar.sample
     cordoned = pod.phase is Phase.CORDONED
@@ -143,7 +165,9 @@ def state_of(pod: PodSample, sidecar: Observed, now: float) -> PodState:
         waiting=sample.waiting if sample else None,
         kv=kv_state(sample, None) if sample else PodState(phase="").kv,
         rates=sidecar.rates(now),
+        counters=counters(sample) if sample else Counters(),
         latency=sidecar.latency(),
+        warmup=warmup if pod.ready else WARMED,
         start=StartState(warming_s=0.0) if pod.ready else StartState(),
         drain=DrainState(
             cordoned_by=SCALER if cordoned else None,

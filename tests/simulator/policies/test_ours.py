@@ -20,6 +20,7 @@ from cacheaware_sim.fleet.scraped import Observation
 from cacheaware_sim.iteration import IterationCost
 from cacheaware_sim.policies.ours import CacheAwarePolicy, state_of
 from cacheaware_sim.policies.policy import Limits
+from cacheaware_sim.policies.warmed import shapes_of
 from cacheaware_sim.traces.randomness import stream
 from cacheaware_sim.traces.trace import TraceRequest
 
@@ -172,13 +173,13 @@ def played(engine, trace, *, seed=0, **changes):
             seed=seed,
             **changes,
         ),
-        CacheAwarePolicy(LIMITS),
+        CacheAwarePolicy(LIMITS, shapes=shapes_of(engine)),
     )
     return fleet.run(trace)
 
 
 def test_it_follows_a_wave_and_loses_nothing(engine):
-    score = played(engine, wave(1, (4, 30, 2, 2, 2, 2)))
+    score = played(engine, wave(1, (4, 30, 2, 2, 2, 2, 2, 2, 2)))
 
     directions = {after > before for _, before, after in score.changes}
     assert directions == {True, False}

@@ -1,0 +1,227 @@
+"""How many pods will be needed when a pod that is ordered now serves: from the last hour alone.
+
+A way to forecast is the highest minute of some time past, or the last minute and its trend. None is
+best for all loads, so each is judged on the history itself: what it would have cost, with the
+reserve that suits it best, to meet the work that came a cold start later. The cheapest is used.
+Bursts shorter than a cold start can be met by standing reserve alone. Its size is a quantile of the
+forecast's past errors, weighted by the work that came, so that quiet hours don't hide the bursts;
+which quantile, the cost of a pod and the price of work that comes when there are too few decide: of
+a load without bursts nearly all is carried, of one with rare and high ones not the last of them.
+"""
+
+from bisect import bisect_right
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate, pairwise
+from math import ceil, inf
+
+from cacheaware.decide.history import MINUTE, STEP_S, History, Judged
+
+CARRIED = 0.8
+"""Of the work in the history, so much has to come when forecast and reserve are enough for it."""
+PRICE = 4.0
+"""One per cent of the work that comes when pods are too few is worth so many per cent of the
+replicas.
+"""
+LONG = 30 * MINUTE
+"""Steps of a history that is long enough to tell what recurs."""
+EACH = 2
+"""One way is judged anew in every so many steps: all of them in a minute and a half."""
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """A way to forecast."""
+
+    minutes: int
+    trend: bool = False
+    """Whether the last minute goes on as it went over these minutes; else their highest minute."""
+
+    @property
+    def steps(self) -> int:
+        """Steps that it looks back."""
+        return self.minutes * MINUTE
+
+    def __str__(self) -> str:
+        if self.trend:
+            return f"the last minute and its trend over {self.minutes} min"
+        return "the highest minute of " + ("the last" if self.minutes == 1 else str(self.minutes))
+
+
+WAYS = (
+    *(Way(minutes) for minutes in (1, 3, 5, 10, 15, 30)),
+    *(Way(minutes, trend=True) for minutes in (1, 3, 5)),
+)
+LOOKS_BACK = max(way.steps for way in WAYS) + 2 * MINUTE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forecast:
+    """Pods that will be needed."""
+
+    way: Way
+    level: float
+    reserve: float
+    """On top of the level, for what comes beyond it; below 0 where the way sees too black."""
+    lead_s: float
+
+    @property
+    def need(self) -> float:
+        """Pods, the reserve included."""
+        return max(0.0, self.level + self.reserve)
+
+
+def levels(needs: Sequence[float]) -> list[float]:
+    """The mean need of the minute up to each step.
+
+    >>> levels([0.0, 4.0, 2.0])
+    [0.0, 2.0, 2.0]
+    """
+    sums = [0.0, *accumulate(needs)]
+    young = [total / at for at, total in enumerate(sums[1 : MINUTE + 1], 1)]
+    grown = [(new - old) / MINUTE for old, new in zip(sums[1:], sums[MINUTE + 1 :], strict=False)]
+    return young + grown
+
+
+def highest(numbers: Sequence[float], steps: int) -> list[float]:
+    """The highest of the last so many numbers, at each of them.
+
+    >>> highest([1, 3, 2, 0, 0], 3)
+    [1, 3, 3, 3, 2]
+    """
+    falling: deque[int] = deque()
+    found = []
+    for at, number in enumerate(numbers):
+        while falling and numbers[falling[-1]] <= number:
+            falling.pop()
+        falling.append(at)
+        if falling[0] <= at - steps:
+            falling.popleft()
+        found.append(numbers[falling[0]])
+    return found
+
+
+def path(way: Way, level: Sequence[float], lead: int) -> list[float]:
+    """What a way would have said at each step; `level` is the mean of its last minute.
+
+    >>> path(Way(1, trend=True), [0.0] * 12 + [12.0], 3)[-1]
+    15.0
+    """
+    if not way.trend:
+        return highest(level, way.steps)
+    back, slope = way.steps, lead / way.steps
+    top = highest(level, MINUTE)
+    return [
+        high + max(0.0, now - level[max(0, at - back)]) * slope
+        for at, (high, now) in enumerate(zip(top, level, strict=True))
+    ]
+
+
+def steps_of(lead_s: float) -> int:
+    """A time ahead in steps, one or more."""
+    return max(1, ceil(lead_s / STEP_S))
+
+
+def judged(history: History, lead_s: float) -> History:
+    """The history with one way judged anew, where a step is over and it is long enough."""
+    lead = steps_of(lead_s)
+    if history.turn % EACH or len(history.needs) < lead + MINUTE:
+        return history
+    at = history.turn // EACH % len(WAYS)
+    known = list(history.judged or [None] * len(WAYS))
+    known[at] = judgement(WAYS[at], history.needs, lead)
+    return replace(history, judged=tuple(known))
+
+
+def judgement(way: Way, needs: Sequence[float], lead: int) -> Judged:
+    """The reserve that would have been cheapest on top of a way, and what both would have cost.
+
+    In mean replicas: those that there would have been, at least one; `lead` steps of a pod for each
+    start; `PRICE` times the share of the work that came while there were too few.
+    """
+    said = path(way, levels(needs), lead)[:-lead]
+    came = needs[lead:]
+    least = quantile_of(*without_worst(said, came, lead))
+    reserve, missed = reserve_of(said, came, least)
+    pods = [max(1.0, word + reserve) for word in said]
+    whole = list(map(ceil, pods))
+    starts = sum(new - old for old, new in pairwise(whole) if new > old)
+    mean = sum(pods) / len(pods)
+    return Judged(reserve=reserve, cost=mean * (1 + PRICE * missed) + starts * lead / len(pods))
+
+
+def without_worst(
+    said: Sequence[float], came: Sequence[float], lead: int
+) -> tuple[Sequence[float], Sequence[float]]:
+    """What was said and what came, without the time around the worst surprise.
+
+    What happened once in `LONG` or more is no pattern: nobody keeps pods for an hour for it. What
+    recurs stays in.
+
+    >>> said, came = without_worst([1] * LONG, [1] * 9 + [9, 3] + [1] * (LONG - 11), 1)
+    >>> max(came), LONG - len(came)
+    (1, 3)
+    """
+    if len(said) < LONG:
+        return said, came
+    errors = [need - word for word, need in zip(said, came, strict=True)]
+    worst = errors.index(max(errors))
+    begin, end = max(0, worst - lead), worst + lead + 1
+    return [*said[:begin], *said[end:]], [*came[:begin], *came[end:]]
+
+
+def quantile_of(said: Sequence[float], came: Sequence[float]) -> float:
+    """Pods on top of what was said that would have carried `CARRIED` of the work that came.
+
+    >>> quantile_of([4] * 10, [4] * 7 + [6] * 3)
+    2
+    """
+    work = sum(came)
+    if not work:
+        return 0.0
+    ordered = sorted((need - word, need) for word, need in zip(said, came, strict=True))
+    done = accumulate(need for _, need in ordered)
+    return next(
+        error
+        for (error, _), carried in zip(ordered, done, strict=True)
+        if carried >= CARRIED * work
+    )
+
+
+def reserve_of(said: Sequence[float], came: Sequence[float], least: float) -> tuple[float, float]:
+    """Pods on top of what was said, and the share of the work that they still would have missed.
+
+    From `least` on, a pod more is kept while it carries a share of the work that is worth, at
+    `PRICE`, its share of the cost:
+
+    >>> reserve_of([4] * 10, [4] * 5 + [5] * 5, 0.0)[0]
+    1
+    >>> reserve_of([4] * 100, [4] * 99 + [5], 0.0)[0]
+    0.0
+    """
+    work = sum(came)
+    if not work:
+        return least, 0.0
+    ordered = sorted((need - word, need) for word, need in zip(said, came, strict=True))
+    scale = PRICE * max(1.0, sum(said) / len(said) + least)
+    carried = sum(need for error, need in ordered if error <= least)
+    best = least, 1 - carried / work
+    cost = least + scale * best[1]
+    for error, need in ordered[bisect_right(ordered, (least, inf)) :]:
+        carried += need
+        missed = 1 - carried / work
+        if error + scale * missed < cost:
+            best, cost = (error, missed), error + scale * missed
+    return best
+
+
+def forecast_of(history: History, lead_s: float) -> Forecast | None:
+    """The cheapest way's word for now; None before any was judged."""
+    known = [(one.cost, at, one.reserve) for at, one in enumerate(history.judged) if one]
+    if not known:
+        return None
+    _, at, reserve = min(known)
+    recent = levels(history.needs[-LOOKS_BACK:])
+    level = path(WAYS[at], recent, steps_of(lead_s))[-1]
+    return Forecast(way=WAYS[at], level=level, reserve=reserve, lead_s=lead_s)

@@ -1,0 +1,102 @@
+"""What a round has seen of the demand: KV in use, prefill that came, requests that wait."""
+
+from collections.abc import Sequence
+
+from cacheaware.decide.demand import NANO, Signal, expected_of, loaded, nano, pod_of
+from cacheaware.decide.history import History, Moment
+from cacheaware.decide.policy import Policy
+from cacheaware.decide.supply import Load, Supply
+
+PREFILL_TARGET = 0.65
+"""The share of its time that a pod may prefill. Prompts queue for each other: at this share one
+waits about as long as it takes itself, on the average (M/D/1: 0.65 / (2 x 0.35)); at 0.8 twice as
+long. Decoding shares the engine's steps with the rest.
+"""
+
+
+def moment_of(
+    supply: Supply,
+    kv: Signal,
+    policy: Policy,
+    history: History,
+    *,
+    prefill_tokens_per_s: float | None,
+    seconds: float,
+) -> Moment:
+    """This round's demand.
+
+    A request that waits counts once, in the round in which it came: else a queue that a fleet could
+    not work off would look like an ever growing demand, for an hour.
+
+    Args:
+        supply: Whose pods carry it.
+        kv: The KV signal as measured now.
+        policy: Decode pods prefill nothing.
+        history: What waited in the round before.
+        prefill_tokens_per_s: Of one pod; None where that is not known.
+        seconds: Since the round before.
+    """
+    loads = [load for pod in loaded(supply) if (load := pod.growing_load) is not None]
+    waiting = summed([load.waiting for load in loads])
+    more = 0.0 if waiting is None or history.waiting is None else waiting - history.waiting
+    pod = pod_of(kv, history)
+    by_size = kv.name != "kv-usage"
+    used = summed([load.used_tokens if by_size else load.usage for load in loads]) or 0.0
+    if by_size:
+        used += max(0.0, more) * size_of(supply, loads, pod)
+    prompts = prompt_tokens_of(loads, more, seconds) if policy.role != "Decode" else None
+    speed = prefill_tokens_per_s
+    return Moment(
+        kv=kv.pods(nano(used), pod),
+        work=None if prompts is None or not speed else prompts / (speed * PREFILL_TARGET),
+        waiting=waiting,
+        pod=pod if by_size else None,
+    )
+
+
+def summed(numbers: Sequence[float | None]) -> float | None:
+    """The sum of the known numbers; None of none."""
+    known = [number for number in numbers if number is not None]
+    return sum(known) if known else None
+
+
+def size_of(supply: Supply, loads: Sequence[Load], pod: int) -> float:
+    """Tokens that a request that waits will pin: no more than fit into a pod."""
+    expected = min(expected_of(supply) or 0.0, pod / NANO)
+    return expected * mean([uncached(load) for load in loads])
+
+
+def prompt_tokens_of(loads: Sequence[Load], more: float, seconds: float) -> float | None:
+    """Prompt tokens that came to the fleet, less those that are in the cache; None: none tells.
+
+    Those of the requests that wait are not in the engines' counters: `more` requests wait than in
+    the round before.
+    """
+    came = summed([came_to(load, seconds) for load in loads])
+    if came is None:
+        return None
+    sizes = [
+        load.prompt_tokens_per_request * uncached(load)
+        for load in loads
+        if load.prompt_tokens_per_request is not None
+    ]
+    return max(0.0, came + more * mean(sizes))
+
+
+def mean(numbers: Sequence[float]) -> float:
+    """The mean; 0 of none."""
+    return sum(numbers) / len(numbers) if numbers else 0.0
+
+
+def came_to(load: Load, seconds: float) -> float | None:
+    """Prompt tokens to compute that came to a pod: by its counter, else by its rate."""
+    if load.new_prompt_tokens is not None:
+        return load.new_prompt_tokens * uncached(load)
+    if load.prompt_tokens_per_s is None:
+        return None
+    return load.prompt_tokens_per_s * seconds * uncached(load)
+
+
+def uncached(load: Load) -> float:
+    """The share of prompt tokens that is not found in the prefix cache."""
+    return 1.0 - (load.prefix_hit_ratio or 0.0)
