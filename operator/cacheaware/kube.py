@@ -26,6 +26,8 @@ BACKING_OFF = "BackingOff"
 LEASE_NOT_HELD = "LeaseNotHeld"
 JSON = "application/json"
 MERGE_PATCH = "application/merge-patch+json"
+ANYTHING = "*/*"
+TOO_LARGE = "TooLarge"
 TOKEN_SECONDS = 60.0
 """The service account's token is read again this often, and at once on a 401."""
 CALLS_AT_ONCE = 32
@@ -72,6 +74,7 @@ class Ask:
     """For the whole answer; None for a stream."""
     idle_seconds: float | None = None
     """A stream may be silent for so long."""
+    accept: str = JSON
     fenced: bool = False
     """A write that only the holder of the Lease may send."""
 
@@ -167,6 +170,23 @@ class Kube:
         """The object at a path."""
         return await self._call(Ask("GET", path, query=query, seconds=seconds))
 
+    async def content(self, path: str, most: int, *, seconds: float = CALL_SECONDS) -> bytes:
+        """What a pod answers through the API server's proxy, whatever it is.
+
+        A pod that fails is asked again like any other: it's not the API that is to be spared.
+
+        Raises:
+            KubeError: it did not answer, refused, or sent more than `most` bytes (TooLarge).
+        """
+        ask = Ask("GET", path, seconds=seconds, accept=ANYTHING)
+        async with self._slots:
+            response = await self._with_fresh_token(lambda: self._send(ask))
+            try:
+                async with response:
+                    return await at_most(response.content, most)
+            except TRANSPORT_ERRORS as error:
+                raise KubeError(0, "Unreachable", describe(error)) from error
+
     async def create(
         self, path: str, body: Mapping[str, Any], *, fenced: bool = True
     ) -> dict[str, Any]:
@@ -256,7 +276,7 @@ class Kube:
         client = await self._ready_client()
         url = address(client.configuration.host, ask)
         headers = {
-            "Accept": JSON,
+            "Accept": ask.accept,
             "Content-Type": MERGE_PATCH if ask.method == "PATCH" else JSON,
             "User-Agent": names.FIELD_MANAGER,
             **await authorization(client.configuration),
@@ -367,6 +387,20 @@ async def lines(content: aiohttp.StreamReader) -> AsyncIterator[bytes]:
         for line in whole:
             if line.strip():
                 yield line
+
+
+async def at_most(content: aiohttp.StreamReader, most: int) -> bytes:
+    """All of a body.
+
+    Raises:
+        KubeError: it is larger than `most` bytes.
+    """
+    found = bytearray()
+    async for chunk in content.iter_any():
+        found += chunk
+        if len(found) > most:
+            raise KubeError(0, TOO_LARGE, f"more than {most:,} bytes")
+    return bytes(found)
 
 
 def describe(error: BaseException) -> str:

@@ -38,8 +38,13 @@ def look(
         if (unusable := why_unusable(sample)) is not None:
             detail = "; ".join(sample.problems) or "no load in the page"
             return Look(at=at, way=DIRECT, unknown=unusable, detail=detail)
+    return look_of(samples, before(at), at)
+
+
+def look_of(samples: tuple[EngineSample, ...], mark: Mark | None, at: float) -> Look:
+    """What the pages of a pod's engines say, with rates since an earlier look."""
     pod = together(samples)
-    load = load_of(pod, speed_of(before(at), samples, at))
+    load = load_of(pod, speed_of(mark, samples, at))
     return Look(at=at, way=DIRECT, load=load, samples=samples, ttft=pod.ttft)
 
 

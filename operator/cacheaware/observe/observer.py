@@ -82,23 +82,8 @@ class Observer:
     async def see(self, records: Sequence[PodRecord], access: Access, past: Memories) -> Seen:
         """Ask every pod, in parallel; one that fails spoils only itself."""
         looks = await self._all_looks(records, access, past)
-        now, wall = self._clock(), self._wall()
-        memories = {
-            record.uid: remember(
-                past.get(record.uid, PodMemory(restarts=record.restarts)), record, look
-            )
-            for record, look in zip(records, looks, strict=True)
-        }
-        views = tuple(
-            pod_view(one, memories[one.uid], now=now, wall=wall, stale_s=self._stale_s)
-            for one in records
-        )
-        return Seen(
-            views,
-            memories,
-            observation_of(look for look in looks if look is not None),
-            problems(views, memories),
-            Counter(view.unknown.value for view in views if view.unknown is not None),
+        return seen_of(
+            records, looks, past, now=self._clock(), wall=self._wall(), stale_s=self._stale_s
         )
 
     async def _all_looks(
@@ -156,6 +141,34 @@ class Observer:
         return await self._poller.fetch(Request(url, direct.MAX_BYTES, newer))
 
 
+def seen_of(
+    records: Sequence[PodRecord],
+    looks: Sequence[Look | None],
+    past: Memories,
+    *,
+    now: float,
+    wall: float,
+    stale_s: float,
+) -> Seen:
+    """What a round saw, from a look at each pod; None for one that could not be asked."""
+    memories = {
+        record.uid: remember(
+            past.get(record.uid, PodMemory(restarts=record.restarts)), record, look
+        )
+        for record, look in zip(records, looks, strict=True)
+    }
+    views = tuple(
+        pod_view(one, memories[one.uid], now=now, wall=wall, stale_s=stale_s) for one in records
+    )
+    return Seen(
+        views,
+        memories,
+        observation_of(look for look in looks if look is not None),
+        problems(views, memories),
+        Counter(view.unknown.value for view in views if view.unknown is not None),
+    )
+
+
 def in_turn(records: Sequence[PodRecord], past: Memories) -> list[PodRecord]:
     """Pods that timed out are asked last, and no pod is always the last of them.
 
@@ -184,10 +197,15 @@ def way(record: PodRecord, access: Access) -> str:
 
 def engine_urls(record: PodRecord, access: Access) -> list[str]:
     """The metrics pages of a pod's engines."""
-    ports = access.ports or (record.engine_port or direct.PORT,)
+    ports, path = engine_paths(record, access)
+    return [f"{access.scheme}://{host(record.ip or '')}:{port}{path}" for port in ports]
+
+
+def engine_paths(record: PodRecord, access: Access) -> tuple[tuple[int, ...], str]:
+    """The ports of a pod's engines, and the path of their pages."""
     path = access.path or record.engine_path or direct.PATH
     path = path if path.startswith("/") else f"/{path}"
-    return [f"{access.scheme}://{host(record.ip or '')}:{port}{path}" for port in ports]
+    return access.ports or (record.engine_port or direct.PORT,), path
 
 
 def host(ip: str) -> str:

@@ -10,6 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from cacheaware.recording.hindsight import covering
 from cacheaware_sim.bounds.work import Curves, Job, curves_of
 from cacheaware_sim.fleet.scraped import Observation
 from cacheaware_sim.policies.policy import Limits, Orders
@@ -58,15 +59,10 @@ def needed(load: Sequence[float], settings: OracleSettings, limits: Limits) -> l
 def ordered(need: Sequence[int], ahead: int) -> list[int]:
     """Replicas to ask for in each bin: the most that is needed in it or in the `ahead` next ones.
 
-    That is the optimum of serving time + starts where a start costs `ahead` bins of a pod. It
-    decomposes by level: pod k serves when the need is k or more, and between two such times goes
-    unless the gap is shorter than its start, for a pod that serves costs no more then than one
-    that starts anew. Both are what looking ahead by a start gives.
-
     >>> ordered([1, 1, 1, 3, 1, 1, 2], 2)
     [1, 3, 3, 3, 2, 2, 2]
     """
-    return [max(need[at : at + ahead + 1]) for at in range(len(need))]
+    return covering(range(len(need)), need, ahead)
 
 
 @dataclass(frozen=True, slots=True)
