@@ -9,7 +9,7 @@ import contextlib
 import copy
 import json
 import uuid
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Self
@@ -96,6 +96,8 @@ class FakeApi:
         self.silent_watches = False
         self.minted = 0
         """Tokens made."""
+        self.proxied: Callable[[web.Request], Awaitable[web.StreamResponse]] | None = None
+        """Answers what is asked of pods through the proxy."""
         self.store: Callable[[Route, dict[str, Any]], dict[str, Any]] = lambda _, body: body
         self.url = ""
         self._runner: web.AppRunner | None = None
@@ -206,6 +208,8 @@ class FakeApi:
                 if fault.hang:
                     await asyncio.sleep(3600)
                 return failure(fault.status, fault.reason, headers=fault.headers)
+        if self.proxied is not None and "/proxy/" in request.path:
+            return await self.proxied(request)
         found = self._discovery(request.path)
         if found is not None:
             return web.json_response(found)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from cacheaware.cli.errors import BadInputError
 from cacheaware.cli.inputs import STDIN, content_of
+from cacheaware.cli.manifest_files import shown
 
 if TYPE_CHECKING:
     from cacheaware.recording.histories import Kept
@@ -79,30 +80,38 @@ def recording(name: str) -> History | None:
     Raises:
         BadInputError: it can't be read.
     """
-    from cacheaware.recording.files import chunks_of
     from cacheaware.recording.lines import RecordingError
     from cacheaware.recording.reading import Reader, is_recording
 
+    chunks = content_in(name)
     try:
-        if name == STDIN:
-            chunks = chunks_of(sys.stdin.buffer)
-            first = next(chunks, b"")
-            reader = Reader(chain([first], chunks))  # standard input can be read but once
-            return History("standard input", reader.header, reader.rounds(), lambda: reader.cut)
-        file = Path(name).open("rb")  # noqa: SIM115 - read as the rounds are asked for
-        chunks = chunks_of(file)
         first = next(chunks, b"")
-        if not first.strip():
+        if name != STDIN and not first.strip():
             raise BadInputError("is empty")
-        if not is_recording(first):
-            file.close()
+        if name != STDIN and not is_recording(first):
             return None
         reader = Reader(chain([first], chunks))
     except OSError as error:
         raise BadInputError(f"can't be read: {error.strerror or error}") from error
     except (RecordingError, ValueError) as error:
         raise BadInputError(str(error)) from error
-    return History(name, reader.header, reader.rounds(), lambda: reader.cut)
+    return History(shown(name), reader.header, reader.rounds(), lambda: reader.cut)
+
+
+def content_in(name: str) -> Iterator[bytes]:
+    """What a file or standard input holds, piece by piece.
+
+    Raises:
+        OSError: it can't be read.
+        ValueError: no file has such a name.
+    """
+    from cacheaware.recording.files import chunks_of
+
+    if name == STDIN:
+        yield from chunks_of(sys.stdin.buffer)
+        return
+    with Path(name).open("rb") as file:
+        yield from chunks_of(file)
 
 
 def folder(path: Path, interval: float, tell: Tell) -> History:
@@ -123,8 +132,8 @@ def folder(path: Path, interval: float, tell: Tell) -> History:
 
 def in_order(path: Path) -> list[Path]:
     """What a folder holds, hidden files aside; numbers in names by their value."""
-    shown = (one for one in path.iterdir() if not one.name.startswith("."))
-    return sorted(shown, key=lambda one: natural(one.name))
+    there = (one for one in path.iterdir() if not one.name.startswith("."))
+    return sorted(there, key=lambda one: natural(one.name))
 
 
 def natural(name: str) -> list[tuple[int, int, str]]:

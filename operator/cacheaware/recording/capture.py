@@ -157,14 +157,19 @@ class Capture:
             body = await self.kube.get(target.path.removesuffix("/scale"))
         except KubeError:
             return None
-        ref = self.ref
-        workload = workload_of({"apiVersion": ref.api_version, "kind": ref.kind, **body})
-        if workload is None:
-            return None
-        if workload.group_size > 1 and not workload.leads_by_worker_template:
-            return None  # a leader of its own may ask for other things than its workers
-        asked = [sum(accelerators(one).values()) for one in workload.containers]
-        return sum(asked) * workload.group_size or None
+        kind = {"apiVersion": self.ref.api_version, "kind": self.ref.kind}
+        return gpus_of({**kind, **body})
+
+
+def gpus_of(body: Mapping[str, Any]) -> int | None:
+    """Accelerators of a workload's replica; None where it has none, or can't be told."""
+    workload = workload_of(body)
+    if workload is None:
+        return None
+    if workload.group_size > 1 and not workload.leads_by_worker_template:
+        return None  # a leader of its own may ask for other things than its workers
+    asked = [sum(accelerators(one).values()) for one in workload.containers]
+    return sum(asked) * workload.group_size or None
 
 
 def refuses_us(error: KubeError) -> bool:

@@ -41,6 +41,7 @@ def cluster(tmp_path, monkeypatch):
     def put(resource, one):
         return asyncio.run_coroutine_threadsafe(found["api"].put(resource, one), loop).result()
 
+    put.api = found["api"]
     yield put
     loop.call_soon_threadsafe(found["stop"].set)
     thread.join()
