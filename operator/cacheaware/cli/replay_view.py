@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from cacheaware.cli.output import cell, print_table
+from cacheaware.names import Reasons
 
 if TYPE_CHECKING:
     from cacheaware.decide.decision import Decision, Victim
@@ -13,6 +14,16 @@ if TYPE_CHECKING:
     from cacheaware.recording.replay import Step
 
 HOUR_S = 3600.0
+QUIET = frozenset(
+    {
+        Reasons.STEADY,
+        Reasons.WITHIN_TOLERANCE,
+        Reasons.STABILIZING,
+        Reasons.RATE_LIMITED,
+        Reasons.AT_MINIMUM,
+        Reasons.WAITING_FOR_STARTING,
+    }
+)
 OPEN_LOOP = "Open loop: each line is decided on what was seen then."
 
 
@@ -162,12 +173,18 @@ def changes(steps: "Sequence[Step]") -> "Iterator[Step]":
     for step in steps:
         decision = step.decision
         now = (
-            decision.current, decision.desired, decision.reason, decision.serving,
+            decision.current, decision.desired, news_of(decision), decision.serving,
             decision.starting, step.cordoned, decision.unknown,
         )  # fmt: skip
         if now != before:
             yield step
         before = now
+
+
+def news_of(decision: "Decision") -> str | None:
+    """The reason; None where it is one of those that come and go while all is well."""
+    quiet = decision.desired == decision.current and decision.reason in QUIET
+    return None if quiet else decision.reason
 
 
 def row(step: "Step") -> tuple[Any, ...]:
