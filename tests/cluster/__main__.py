@@ -17,11 +17,16 @@ from tests.cluster.shell import say
 
 VALUES = CHECKOUT / "build" / "local-values.yaml"
 """What the chart needs to run the images that were built here."""
+PASSED_ON = frozenset({"helm", "kubectl"})
+"""Programs that get all words after their name as they are: argparse would take options for ours."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command; returns the exit code: 0 well, 1 it can't be, 2 usage."""
-    arguments = _parser().parse_args(argv)
+    given = list(sys.argv[1:] if argv is None else argv)
+    passed_on = given[:1] and given[0] in PASSED_ON
+    arguments = _parser().parse_args(given[:1] if passed_on else given)
+    arguments.words = given[1:]
     try:
         _COMMANDS[arguments.command](arguments)
     except ClusterError as error:
@@ -117,8 +122,6 @@ def _parser() -> argparse.ArgumentParser:
         sub = commands.add_parser(name, help=text, description=text)
         if name == "load":
             sub.add_argument("image", nargs="+", help="docker.io/…:tag, as pods name it")
-        if name in {"helm", "kubectl"}:
-            sub.add_argument("words", nargs=argparse.REMAINDER)
     return parser
 
 
