@@ -18,7 +18,7 @@ from tests.cluster.shell import say
 VALUES = CHECKOUT / "build" / "local-values.yaml"
 """What the chart needs to run the images that were built here."""
 PASSED_ON = frozenset({"helm", "kubectl"})
-"""Programs that get all words after their name as they are: argparse would take options for ours."""
+"""They get all words after their name as they are: argparse would take options for ours."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -2,6 +2,7 @@
 
 import asyncio
 import gzip
+import io
 import os
 import signal
 import threading
@@ -11,11 +12,19 @@ from copy import deepcopy
 import pytest
 from tests.operator.cli.conftest import ran
 from tests.operator.fake_pods import DEPLOYMENTS, PODS, FakePod
+from tests.operator.recording.played import play
 from tests.operator.recording.proxied import SCALERS, Pods, deployment, pod, scaler_body
 
 from cacheaware.cli import record
-from cacheaware.recording.files import chunks_of
+from cacheaware.recording.files import Writer, chunks_of
 from cacheaware.recording.reading import Reader
+
+
+@pytest.fixture(scope="module")
+def played():
+    """A few rounds of a quiet fleet."""
+    with pytest.MonkeyPatch.context() as patch:
+        return play(patch, (1,), seconds=10.0)
 
 
 @pytest.fixture
@@ -209,6 +218,26 @@ def test_that_keys_do_not_reach_engines_is_told(capsys, cluster, chat, tmp_path)
 
     assert code == 0
     assert "the API server passes no key on" in err
+
+
+async def test_turns_that_were_missed_are_not_made_up_for(played):
+    class Slow:
+        """A round takes ten times the interval."""
+
+        now = 0.0
+
+        def clock(self):
+            return self.now
+
+        async def round(self):
+            self.now += 10 / 64
+            return played.rounds[0]
+
+    writer = Writer(io.BytesIO(), packed=True, most=10**8)
+    bounds = record.Bounds(seconds=1.0, interval=1 / 64, size=10**8)
+    told = await record.rounds_into(writer, Slow(), played.header, played.rounds[0], bounds)
+
+    assert told == "8 rounds in 1 s (its time is over)"
 
 
 async def test_where_signals_cannot_be_taken_it_goes_on():

@@ -76,6 +76,40 @@ async def test_what_was_captured_replays(captured):
     assert [step.decision.raw for step in replay.steps(rounds)] == [6, 6]
 
 
+async def test_what_was_captured_of_engines_pages_replays_with_rates(captured):
+    fake = FakePod(page=counted(0))
+    capture, header, _ = await captured({"chat-1": fake})
+    rounds = []
+    for number in range(3):
+        fake.page = counted(number)
+        rounds.append(seen_at(await capture.round(), 40.0 * number))
+    replay = Replay(header, scaler_of(header.target_kind, header.spec))
+    prompts = [step.decision.inputs["promptTokensPerSecond"] for step in replay.steps(rounds)]
+
+    assert prompts == [None, 100.0, 100.0]
+
+
+def counted(number):
+    """A page after so many steps of 4,000 tokens, with a histogram."""
+    return PAGE + (
+        f'vllm:prompt_tokens_total{{model_name="m"}} {4000 * number}\n'
+        f'vllm:generation_tokens_total{{model_name="m"}} {400 * number}\n'
+        f'vllm:time_to_first_token_seconds_bucket{{model_name="m",le="0.5"}} {number}\n'
+        f'vllm:time_to_first_token_seconds_bucket{{model_name="m",le="+Inf"}} {number}\n'
+        f'vllm:time_to_first_token_seconds_count{{model_name="m"}} {number}\n'
+        f'vllm:time_to_first_token_seconds_sum{{model_name="m"}} {number}\n'
+    )
+
+
+def seen_at(seen, at):
+    """A round as if it had been seen at another time."""
+    pods = tuple(
+        one.model_copy(update={"look": one.look.model_copy(update={"at_s": at})})
+        for one in seen.pods
+    )
+    return seen.model_copy(update={"at_s": at, "pods": pods})
+
+
 async def test_nothing_of_the_cluster_can_be_read_from_it(captured):
     capture, header, _ = await captured({"chat-1": FakePod(), "chat-2": FakePod(page=PAGE)})
     text = written(header) + written(await capture.round())
