@@ -21,9 +21,11 @@ SCALER = "scaler"
 """Whose cordons are ours, in a recording."""
 OTHER = "other"
 STUCK = "Stuck"
-WISHES = ("mode", "observation", "targets", "behavior", "drain", "fallback")
+WISHES = ("mode", "observation", "engine", "targets", "behavior", "drain", "fallback")
 """Of a spec; any number beside them is kept, too."""
-ENGINE = ("type", "role")
+CHOICES = frozenset({"mode", "observation", "type", "role", "selectPolicy"})
+"""Fields of a spec whose words are the schema's; no other word is kept."""
+NOT_TOLD = frozenset({"ports"})
 
 
 class Aliases:
@@ -179,8 +181,21 @@ def spec_line(spec: Mapping[str, Any]) -> dict[str, Any]:
         for name, value in spec.items()
         if name in WISHES or (isinstance(value, int | float) and not isinstance(value, bool))
     }
-    engine = {name: value for name, value in (spec.get("engine") or {}).items() if name in ENGINE}
-    return {**kept, **({"engine": engine} if engine else {})}
+    found: dict[str, Any] = known(without_words(kept))
+    return found
+
+
+def without_words(value: Any) -> Any:
+    """JSON without texts, but for those that the schema gives to choose from."""
+    if isinstance(value, Mapping):
+        return {
+            name: each if name in CHOICES else without_words(each)
+            for name, each in value.items()
+            if name not in NOT_TOLD
+        }
+    if isinstance(value, list):
+        return [without_words(each) for each in value]
+    return None if isinstance(value, str) else value
 
 
 def header_of(

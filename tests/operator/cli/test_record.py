@@ -237,7 +237,7 @@ async def test_turns_that_were_missed_are_not_made_up_for(played):
     bounds = record.Bounds(seconds=1.0, interval=1 / 64, size=10**8)
     told = await record.rounds_into(writer, Slow(), played.header, played.rounds[0], bounds)
 
-    assert told == "8 rounds in 1 s (its time is over)"
+    assert told == "9 rounds in 1 s (its time is over)"
 
 
 async def test_where_signals_cannot_be_taken_it_goes_on():

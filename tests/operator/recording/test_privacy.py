@@ -93,7 +93,8 @@ SPEC = {
         "ports": [8000],
         "authorizationSecretRef": {"name": "acme-key", "key": "token"},
     },
-    "targets": {"kvUtilizationPercent": 70},
+    "targets": {"kvUtilizationPercent": 70, "by": "acme"},
+    "behavior": {"scaleDown": {"selectPolicy": "Min", "policies": [{"type": "Pods", "value": 1}]}},
     "activation": {"url": "http://acme.com"},
     "schedules": [{"cron": "0 8 * * *", "timeZone": "Europe/Acme"}],
 }
@@ -135,7 +136,7 @@ def test_a_recorded_fleet_holds_no_name_of_the_simulator_either(recording):
 def test_the_words_in_it_are_those_of_a_short_list():
     allowed = {
         "cacheaware-recording", "Deployment", "Scale", "VLLM", "Both", "vllm", "Sidecar", "Direct",
-        "cordoned", "scaler", "ImagePullBackOff", "MetricsTimedOut", "+Inf",
+        "cordoned", "scaler", "Pods", "Min", "ImagePullBackOff", "MetricsTimedOut", "+Inf",
     }  # fmt: skip
 
     found = {word for line in everything() for word in words(json.loads(written(line)))}
@@ -229,6 +230,9 @@ def test_of_a_spec_the_wishes_and_numbers_stay():
         "maxGpus": 16,
         "engine": {"type": "VLLM", "role": "Both"},
         "targets": {"kvUtilizationPercent": 70},
+        "behavior": {
+            "scaleDown": {"selectPolicy": "Min", "policies": [{"type": "Pods", "value": 1}]}
+        },
     }
     assert spec_line({"maxReplicas": 2}) == {"maxReplicas": 2}
 
