@@ -175,14 +175,18 @@ def direct_look(samples: Sequence[EngineSample], at_s: float, aliases: Aliases) 
 
 
 def spec_line(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """A scaler's spec without names: the wishes and the numbers in it."""
+    """A scaler's spec without names: the wishes and the numbers in it.
+
+    A floor of zero becomes one: what wakes a target from zero is no part of a recording, and no
+    floor of zero is allowed without it.
+    """
     kept = {
         name: value
         for name, value in spec.items()
         if name in WISHES or (isinstance(value, int | float) and not isinstance(value, bool))
     }
     found: dict[str, Any] = known(without_words(kept))
-    return found
+    return {**found, "minReplicas": 1} if found.get("minReplicas") == 0 else found
 
 
 def without_words(value: Any) -> Any:

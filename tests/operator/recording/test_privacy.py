@@ -237,6 +237,10 @@ def test_of_a_spec_the_wishes_and_numbers_stay():
     assert spec_line({"maxReplicas": 2}) == {"maxReplicas": 2}
 
 
+def test_a_floor_of_zero_is_one_for_what_wakes_the_target_is_not_recorded():
+    assert spec_line({"minReplicas": 0, "maxReplicas": 2}) == {"minReplicas": 1, "maxReplicas": 2}
+
+
 @pytest.mark.parametrize(
     ("stuck", "told"),
     [
