@@ -72,7 +72,7 @@ def value_of(text: str) -> Any:
     """A value: JSON, else a word."""
     try:
         return json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return text
 
 

@@ -70,9 +70,6 @@ def replay(  # noqa: PLR0917 - typer reads options from parameters
     for several.
     """
     check(interval, cold_start)
-    spec = None if filename is None else spec_of(filename)
-    wishes = Wishes(spec, settings or (), regret, cold_start, gpus_per_replica)
-    changed(spec or {}, wishes.settings)  # an option that is wrong is told once
     failed: list[str] = []
 
     def tell(problem: str) -> None:
@@ -80,6 +77,9 @@ def replay(  # noqa: PLR0917 - typer reads options from parameters
         print(f"cacheaware: {problem}", file=sys.stderr)
 
     try:
+        spec = None if filename is None else spec_of(filename)
+        changed(spec or {}, settings or ())  # an option that is wrong is told once
+        wishes = Wishes(spec, settings or (), regret, cold_start, gpus_per_replica)
         found = answers(files, interval, wishes, tell)
     except ModuleNotFoundError as error:
         raise BadInputError(

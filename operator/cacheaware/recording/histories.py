@@ -50,7 +50,7 @@ def answers_of(content: bytes) -> list[Kept]:
         return [Kept(content, is_state=False)]
     try:
         json.loads(content)
-    except ValueError:
+    except (ValueError, RecursionError):
         kept = [line for line in content.split(b"\n") if line.strip()]
     else:
         kept = [content]

@@ -24,7 +24,9 @@ class RecordingError(ValueError):
 class Line(BaseModel):
     """The base of all parts of a line."""
 
-    model_config = ConfigDict(extra="ignore", frozen=True, strict=True, populate_by_name=True)
+    model_config = ConfigDict(
+        extra="ignore", frozen=True, strict=True, populate_by_name=True, allow_inf_nan=False
+    )
 
 
 class Start(Line):
@@ -121,7 +123,7 @@ class Round(Line):
     """What a round saw."""
 
     at_s: float = Field(ge=0)
-    replicas: int = Field(ge=0)
+    replicas: int = Field(ge=0, lt=2**31)
     """That the target asked for."""
     rollout: bool = False
     pods: tuple[Pod, ...] = ()

@@ -80,6 +80,6 @@ def is_recording(first: bytes) -> bool:
     line = beginning.lstrip().split(b"\n", 1)[0]
     try:
         found = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return b'"cacheaware-recording"' in line
     return isinstance(found, dict) and "kind" in found

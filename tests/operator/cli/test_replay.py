@@ -297,9 +297,10 @@ def test_of_one_input_that_cannot_be_read_json_is_null(capsys, tmp_path):
         (b'{"schema": 1, "phase": "asleep"}', "state.phase is 'asleep'; allowed: loading, "),
         (b'{"schema": 1, "phase": "serving"}\n{"schema"', "line 2: not JSON: "),
         (b"\x1f\x8b\x08 broken", "line 1: the gzip in it is damaged"),
+        (b'{"schema": ' * 100_000, "not JSON: maximum recursion depth"),
         (b'{"kind": "Pod"}\n', "line 1: kind is 'Pod'; allowed: 'cacheaware-recording'"),
     ],
-    ids=["empty", "no schema", "phase", "line", "gzip", "manifest"],
+    ids=["empty", "no schema", "phase", "line", "gzip", "deep", "manifest"],
 )
 def test_a_file_that_is_nothing_of_all_that_is_one_line(capsys, tmp_path, content, says):
     path = tmp_path / "what"
@@ -353,13 +354,14 @@ def test_bad_options_are_one_line(capsys, recording, option, value, says):
     assert (code, err.startswith(f"cacheaware: {says}")) == (2, True)
 
 
-def test_where_the_extra_is_missing_it_says_what_to_install(capsys, recording, monkeypatch):
+@pytest.mark.parametrize("step", ["answers", "changed"], ids=["reading", "an option"])
+def test_where_the_extra_is_missing_it_says_what_to_install(capsys, recording, monkeypatch, step):
     from cacheaware.cli import replay
 
     def missing(*_):
         raise ModuleNotFoundError(name="pydantic")
 
-    monkeypatch.setattr(replay, "answers", missing)
+    monkeypatch.setattr(replay, step, missing)
     code, _, err = ran(capsys, "replay", str(recording))
 
     assert code == 2

@@ -52,6 +52,8 @@ def test_a_bad_header_is_refused_with_field_value_and_what_is_allowed(change, sa
     [
         ({"replicas": "two"}, "replicas is 'two'; allowed: valid integer"),
         ({"replicas": None}, "replicas is None; allowed: valid integer"),
+        ({"replicas": 2**31}, "replicas is 2147483648; allowed: less than 2147483648"),
+        ({"at_s": float("nan")}, "at_s is nan; allowed: finite number"),
         (
             {"pods": [POD, {**POD, "ready": "yes"}]},
             "pods[1].ready is 'yes'; allowed: valid boolean",
