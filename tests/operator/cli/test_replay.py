@@ -40,7 +40,7 @@ spec:
 def wave():
     """The lines of a short wave."""
     with pytest.MonkeyPatch.context() as patch:
-        played = play(patch, (4, 30, 2), seconds=120.0)
+        played = play(patch, (4, 30, 2), seconds=60.0)
     return [written(one) for one in (played.header, *played.rounds)]
 
 
@@ -403,7 +403,7 @@ def test_the_cold_start_is_the_recorded_one_else_assumed_and_said_to_be(
 
 def test_regret_is_told_in_a_table_too(capsys, recording):
     lines = recording.read_text().splitlines(keepends=True)
-    recording.write_text("".join(lines[:20] + lines[40:]))
+    recording.write_text("".join(lines[:20] + lines[30:]))
     _, table, _ = ran(capsys, "replay", str(recording), "--regret")
 
     for words in ("GPU-h", "with hindsight", "recorded cold start", "short of need", "not watched"):
