@@ -89,6 +89,7 @@ def decide(fleet: FleetView, policy: Policy, memory: Memory, now: float) -> tupl
         disrupted=disrupted,
         plan=plan,
         barred=len(memory.bars),
+        need=next(reversed(memory.history.needs), None),
     )
     return told(outcome), memory
 
@@ -267,6 +268,7 @@ def inputs_of(outcome: Outcome) -> dict[str, float | int | str | None]:
         "missing": supply.missing,
         "running": sum(running) if running else None,
         "promptTokensPerSecond": sum(prompts) if prompts else None,
+        "need": outcome.need,
         "recommended": outcome.recommendation.replicas,
         "stabilized": outcome.stabilized,
         "paced": outcome.paced,

@@ -43,6 +43,8 @@ class Outcome:
     plan: Plan
     barred: int
     """Pods that may not be cordoned for a while."""
+    need: float | None = None
+    """What the load needed in the last step, in pods at target."""
 
     @property
     def shrink(self) -> Shrink | None:

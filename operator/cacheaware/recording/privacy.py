@@ -4,17 +4,18 @@ It is a list of what is let through, not of what is kept out: a field that is ne
 it is named here.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
 from cacheaware.decide.cold_start import Learned
 from cacheaware.decide.fleet import Unknown
 from cacheaware.decide.victims import BY_ORDINAL, NO_ORDINAL, ordinal
+from cacheaware.observe.prefill_speed import PROMPTS
 from cacheaware.pods import PodRecord
 from cacheaware.recording import lines
 from cacheaware_sidecar.engines import EngineSample, Histogram
-from cacheaware_sidecar.state import DrainState, KvState, PodState
+from cacheaware_sidecar.state import DrainState, KvState, PodState, ShapeState, WarmupState
 from cacheaware_sidecar.state_json import histogram_to_json, pod_state_to_json
 
 SCALER = "scaler"
@@ -80,6 +81,8 @@ class Aliases:
                 block_size=kv.block_size,
             ),
             rates=state.rates,
+            counters=state.counters,
+            warmup=WarmupState(shapes=tuple(measured(state.warmup.shapes))),
             latency=state.latency,
             start=state.start,
             drain=DrainState(
@@ -105,6 +108,13 @@ class Aliases:
         if sample.started_at is not None:
             told["started_at"] = float(self.number("start", repr(sample.started_at)))
         return lines.Sample.model_validate(told)
+
+
+def measured(shapes: Iterable[ShapeState]) -> Iterator[ShapeState]:
+    """What of a warm-up tells the speed; the names of other shapes may be the user's."""
+    for one in shapes:
+        if one.name in PROMPTS:
+            yield ShapeState(name=one.name, tokens=one.tokens, last_s=one.last_s)
 
 
 def known(value: Any) -> Any:

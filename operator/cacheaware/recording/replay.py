@@ -9,6 +9,7 @@ is somebody else's, as it was.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from math import ceil
 from typing import Any
 
 from pydantic import ValidationError
@@ -71,11 +72,17 @@ def moments_of(steps: Sequence[Step], round_s: float) -> tuple[list[Moment], flo
             seconds=seconds,
             replicas=step.decision.current,
             serving=step.decision.serving,
-            need=step.decision.raw,
+            need=need_of(step.decision),
         )
         for step, seconds in zip(steps, watched, strict=True)
     ]
     return moments, sum(lengths) - sum(watched)
+
+
+def need_of(decision: Decision) -> int | None:
+    """Replicas that the load of a round needed, without what was foreseen; None: not known."""
+    need = decision.inputs.get("need")
+    return ceil(need) if isinstance(need, float) else decision.raw
 
 
 def scaler_of(kind: str, spec: Mapping[str, Any]) -> CacheAwareScaler:

@@ -15,6 +15,7 @@ from cacheaware_sim.fleet.score import Score
 from cacheaware_sim.iteration import IterationCost
 from cacheaware_sim.policies import ours
 from cacheaware_sim.policies.policy import Limits
+from cacheaware_sim.policies.warmed import shapes_of
 from cacheaware_sim.traces.randomness import stream
 from cacheaware_sim.traces.trace import TraceRequest
 
@@ -92,7 +93,7 @@ def play(monkeypatch: pytest.MonkeyPatch, rates, *, seed=1, seconds=300.0) -> Pl
         FleetConfig(
             engine=ENGINE, start_replicas=4, limits=LIMITS, cold_start_s=(30.0, 5.0), seed=seed
         ),
-        ours.CacheAwarePolicy(LIMITS),
+        ours.CacheAwarePolicy(LIMITS, shapes=shapes_of(ENGINE)),
     )
     played.score = fleet.run(wave(seed, rates, seconds))
     return played

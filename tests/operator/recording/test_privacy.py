@@ -20,7 +20,7 @@ from cacheaware.recording.privacy import (
     word,
 )
 from cacheaware_sidecar.engines import EngineSample, Histogram
-from cacheaware_sidecar.state import DrainState, KvState, Latency, PodState, WarmupState
+from cacheaware_sidecar.state import DrainState, KvState, Latency, PodState, ShapeState, WarmupState
 
 PRIVATE = "acme"
 UID = "0b5c0a1e-acme"
@@ -61,7 +61,10 @@ STATE = PodState(
     waiting=1.0,
     kv=KvState(usage=0.5, used_tokens=50.0, capacity_tokens=100.0, page_bytes=4096),
     latency=Latency(ttft_s=TTFT),
-    warmup=WarmupState(verdict="acme"),
+    warmup=WarmupState(
+        verdict="acme",
+        shapes=(ShapeState(name="lora:acme"), ShapeState(name="short", tokens=9, last_s=0.1)),
+    ),
     drain=DrainState(cordoned_by=UID, cordoned_s=3.0, empty=False),
     adapters=("acme-lora", "acme-lora-2"),
     problems=("MetricsTimedOut: http://10.1.2.3:8000/acme",),
@@ -125,6 +128,7 @@ def test_no_name_address_model_or_time_of_day_is_in_it():
     assert PRIVATE not in text.lower()
     assert "10.1.2.3" not in text
     assert "VLLM" in text
+    assert '"short"' in text
     assert not re.search(r"1[67]\d{8}", text), "seconds since the epoch"
 
 
@@ -136,7 +140,7 @@ def test_a_recorded_fleet_holds_no_name_of_the_simulator_either(recording):
 def test_the_words_in_it_are_those_of_a_short_list():
     allowed = {
         "cacheaware-recording", "Deployment", "Scale", "VLLM", "Both", "vllm", "Sidecar", "Direct",
-        "cordoned", "scaler", "Pods", "Min", "ImagePullBackOff", "MetricsTimedOut", "+Inf",
+        "cordoned", "scaler", "short", "Pods", "Min", "ImagePullBackOff", "MetricsTimedOut", "+Inf",
     }  # fmt: skip
 
     found = {word for line in everything() for word in words(json.loads(written(line)))}
