@@ -5,6 +5,7 @@ from typing import ClassVar
 from pydantic import Field
 
 from cacheaware.api.base import Model, Rule
+from cacheaware.api.references import SecretKeyRef
 from cacheaware.api.spec import (
     Behavior,
     Drain,
@@ -15,7 +16,6 @@ from cacheaware.api.spec import (
     ScaleTargetRef,
     ScaleUp,
     ScalingPolicy,
-    SecretKeyRef,
     Targets,
 )
 from cacheaware.api.status import (
@@ -26,9 +26,11 @@ from cacheaware.api.status import (
     VictimRecord,
     record_of,
 )
+from cacheaware.api.wishes import Activation, Label, Schedule
 from cacheaware.names import API_VERSION, KIND
 
 __all__ = [
+    "Activation",
     "Behavior",
     "CacheAwareScaler",
     "Condition",
@@ -36,6 +38,7 @@ __all__ = [
     "Drain",
     "Engine",
     "Fallback",
+    "Label",
     "Metadata",
     "ScaleDown",
     "ScaleTargetRef",
@@ -43,6 +46,7 @@ __all__ = [
     "ScalerSpec",
     "ScalerStatus",
     "ScalingPolicy",
+    "Schedule",
     "SecretKeyRef",
     "Targets",
     "TermRecord",

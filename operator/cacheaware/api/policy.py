@@ -1,8 +1,9 @@
 """CacheAwareScaler -> Policy: from what a user wrote to the plain numbers of a decision."""
 
+from cacheaware.api import wishes
 from cacheaware.api.models import CacheAwareScaler
-from cacheaware.api.spec import Fallback, ScalingRules
-from cacheaware.decide.policy import PRUNED, Policy, RatePolicy, Rules
+from cacheaware.api.spec import Fallback, ScalerSpec, ScalingRules
+from cacheaware.decide.policy import PRUNED, Activation, Policy, RatePolicy, Rules, Schedule
 
 
 def policy_of(scaler: CacheAwareScaler) -> Policy:
@@ -23,7 +24,32 @@ def policy_of(scaler: CacheAwareScaler) -> Policy:
         keep_stale_seconds=(spec.fallback or Fallback(replicas=1)).after_seconds,
         drain_share_percent=spec.drain.share_percent,
         drain_deadline_seconds=spec.drain.deadline_seconds,
+        headroom_percent=spec.headroom_percent,
+        schedules=schedules_of(spec),
+        warm_pool=spec.warm_pool,
+        max_gpus=spec.max_gpus,
+        activation=activation_of(spec.activation),
     )
+
+
+def schedules_of(spec: ScalerSpec) -> tuple[Schedule, ...]:
+    """The schedules, in their order."""
+    return tuple(
+        Schedule(
+            cron=one.cron,
+            time_zone=one.time_zone,
+            duration_seconds=one.duration_seconds,
+            min_replicas=one.min_replicas,
+        )
+        for one in spec.schedules or ()
+    )
+
+
+def activation_of(activation: wishes.Activation | None) -> Activation | None:
+    """When the signal wakes the target."""
+    if activation is None:
+        return None
+    return Activation(threshold=activation.threshold, idle_seconds=activation.idle_seconds)
 
 
 def rules_of(rules: ScalingRules) -> Rules:

@@ -86,6 +86,7 @@ def rules(path: str, schema: Schema) -> Iterator[tuple[str, str]]:
         yield path + rule.get("fieldPath", ""), rule["message"]
     for name, field in schema.get("properties", {}).items():
         yield from rules(f"{path}.{name}", field)
+        yield from rules(f"{path}.{name}[]", field.get("items", {}))
 
 
 def spec_row(path: str, field: Schema, required: bool) -> str:
@@ -129,5 +130,6 @@ def allowed(field: Schema) -> str:
         return f"{field['minimum']:,} to {field['maximum']:,}"
     if "maxItems" in field:
         items = allowed(field["items"])
-        return f"1 to {field['maxItems']} items" + (f", each {items}" if items else "")
+        least = f"{field['minItems']} to" if "minItems" in field else "up to"
+        return f"{least} {field['maxItems']} items" + (f", each {items}" if items else "")
     return f"up to {field['maxLength']} characters" if "maxLength" in field else ""

@@ -6,11 +6,11 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field, JsonValue, field_validator
 
 from cacheaware.api.base import Model, Rule
+from cacheaware.api.references import OBJECT_NAME, SecretKeyRef, cel_regex
+from cacheaware.api.wishes import Activation, Schedule
 from cacheaware.names import KIND
 
 API_VERSION = r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?v[0-9]+((alpha|beta)[0-9]+)?$"
-OBJECT_NAME = r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$"
-KEY_NAME = r"^[-._a-zA-Z0-9]+$"
 HTTP_PATH = r"^/[-._~!$&()*+,;=:@%/a-zA-Z0-9]*$"
 
 EngineType = Literal[
@@ -37,11 +37,6 @@ DIALECTS: dict[str, str] = {
     "Generic": "generic",
 }
 """`engine.type` to the name that `cacheaware_sidecar.engines` uses; Auto is absent."""
-
-
-def cel_regex(pattern: str) -> str:
-    """A regular expression as a CEL string literal."""
-    return "'" + pattern.replace("\\", "\\\\") + "'"
 
 
 class ScaleTargetRef(Model):
@@ -73,32 +68,6 @@ class ScaleTargetRef(Model):
             lambda ref: re.fullmatch(OBJECT_NAME, ref.name) is not None,
             "name {name} must be that of a workload: lower case letters, digits, - and .",
             ".name",
-            shown=True,
-        ),
-    )
-
-
-class SecretKeyRef(Model):
-    """One key of a Secret in the namespace of the CacheAwareScaler."""
-
-    name: str = Field(min_length=1, max_length=253)
-    """Name of the Secret."""
-    key: str = Field(default="token", min_length=1, max_length=253)
-    """Key within the Secret."""
-
-    rules: ClassVar[tuple[Rule, ...]] = (
-        Rule(
-            f"self.name.matches({cel_regex(OBJECT_NAME)})",
-            lambda ref: re.fullmatch(OBJECT_NAME, ref.name) is not None,
-            "name {name} must be that of a Secret: lower case letters, digits, - and .",
-            ".name",
-            shown=True,
-        ),
-        Rule(
-            f"self.key.matches({cel_regex(KEY_NAME)})",
-            lambda ref: re.fullmatch(KEY_NAME, ref.key) is not None,
-            "key {key} must be a key of the Secret: letters, digits, -, _ and .",
-            ".key",
             shown=True,
         ),
     )
@@ -280,12 +249,28 @@ class ScalerSpec(Model):
     """The operator's side of giving pods up."""
     fallback: Fallback | None = None
     """What to do when nothing is known of the load; without it the replicas are held."""
+    headroom_percent: int = Field(default=0, ge=0, le=100)
+    """So much more than the load asks for is kept ready, in percent of it."""
+    warm_pool: int = Field(default=0, ge=0, le=10_000)
+    """So many replicas more than the load asks for, up to maxReplicas."""
+    max_gpus: int | None = Field(default=None, ge=1, le=1_000_000)
+    """GPUs that all replicas may hold together. Replicas are capped by the GPUs of one, as the
+    target's template names them; where it names none, the status says so and no cap applies."""
+    schedules: list[Schedule] | None = Field(
+        default=None,
+        max_length=16,
+        json_schema_extra={"x-kubernetes-list-type": "atomic"},
+    )
+    """Floors at set times; of several that hold the highest counts, up to maxReplicas."""
+    activation: Activation | None = None
+    """What wakes the target from 0 replicas; required where minReplicas is 0."""
 
     rules: ClassVar[tuple[Rule, ...]] = (
         Rule(
-            "self.minReplicas >= 1",
-            lambda spec: spec.min_replicas >= 1,
-            "minReplicas must be 1 or more: nothing could wake a workload that has 0 replicas",
+            "self.minReplicas >= 1 || has(self.activation)",
+            lambda spec: spec.min_replicas >= 1 or spec.activation is not None,
+            "minReplicas must be 1 or more: nothing could wake a workload that has 0 replicas,"
+            " unless activation says what does",
             ".minReplicas",
         ),
         Rule(
@@ -300,6 +285,18 @@ class ScalerSpec(Model):
             "fallback.replicas {fallback.replicas} must not be greater than"
             " maxReplicas {maxReplicas}",
             ".fallback.replicas",
+        ),
+        Rule(
+            "!has(self.schedules) || self.schedules.all(one, one.minReplicas <= self.maxReplicas)",
+            lambda spec: all(one.min_replicas <= spec.max_replicas for one in spec.schedules or ()),
+            "minReplicas of schedules must not be greater than maxReplicas {maxReplicas}",
+            ".schedules",
+        ),
+        Rule(
+            "self.warmPool <= self.maxReplicas",
+            lambda spec: spec.warm_pool <= spec.max_replicas,
+            "warmPool {warmPool} must not be greater than maxReplicas {maxReplicas}",
+            ".warmPool",
         ),
         Rule(
             "self.targets.kvUtilizationPercent"

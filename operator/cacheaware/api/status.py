@@ -158,6 +158,9 @@ class ScalerStatus(Model):
     """Pods out of the endpoints, to be given up when they are empty."""
     last_scale_time: str | None = Field(default=None, max_length=64, json_schema_extra=DATE_TIME)
     """When the operator last changed the replicas."""
+    scaled_to_zero_at: str | None = Field(default=None, max_length=64, json_schema_extra=DATE_TIME)
+    """When the operator took the last replica; without it 0 replicas mean that somebody paused the
+    target."""
     observation: str | None = Field(default=None, max_length=32)
     """How the pods are seen: Sidecar, Direct or Mixed."""
     conditions: list[Condition] | None = Field(

@@ -37,6 +37,28 @@ PRUNED = RatePolicy("Pods", 2, 60)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Schedule:
+    """A floor at set times: from each time that `cron` names, for `duration_seconds`."""
+
+    cron: str
+    """Five fields: minute, hour, day of the month, month, day of the week."""
+    time_zone: str
+    """IANA name."""
+    duration_seconds: int
+    min_replicas: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Activation:
+    """When a signal from outside wakes a target that has no replicas."""
+
+    threshold: float
+    """Above it the target is wanted; at or below it the signal is quiet."""
+    idle_seconds: int
+    """How long signal and pods must have been quiet before the last replica goes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
     """How a target is scaled."""
 
@@ -62,3 +84,12 @@ class Policy:
     """How long a cordoned pod may take to be empty, and a terminating one is waited for."""
     round_seconds: float = 5.0
     startup_budget_seconds: int = 1800
+    headroom_percent: int = 0
+    """So much more than the load asks for is kept ready, in percent of it."""
+    schedules: tuple[Schedule, ...] = ()
+    warm_pool: int = 0
+    """Replicas beyond what the load asks for."""
+    max_gpus: int | None = None
+    """GPUs that all replicas may hold together."""
+    activation: Activation | None = None
+    """Without it the target never goes to 0 replicas."""

@@ -16,6 +16,11 @@ TEXTS = {
     "kind": ["Deployment", "CacheAwareScaler", "LeaderWorkerSet"],
     "name": ["chat", "Chat", "a.b", "-a", "a" * 253],
     "key": ["token", "a b", ".x"],
+    "value": ["chat", ""],
+    "metric": ["queue", "vllm:queue", "a b", "1x"],
+    "url": ["http://gateway:9090/metrics", "https://[::1]/m?a=b", "ftp://x/metrics", "http://a b"],
+    "cron": ["0 8 * * 1-5", "0 8 * *", "a b c d e", "0  8 * * *", "* * * * * *"],
+    "timeZone": ["UTC", "Europe/Berlin", "a b", "/x", "Etc/GMT+1"],
     "path": ["/metrics", "metrics", "/a?b", "/ä", "/"],
 }
 

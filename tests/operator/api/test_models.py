@@ -15,7 +15,15 @@ from cacheaware.api.status import (
 )
 from cacheaware.decide.cold_start import ColdStart, Learned
 from cacheaware.decide.decision import Decision, Term, Victim
-from cacheaware.decide.policy import PRUNED, SCALE_DOWN, SCALE_UP, Policy, RatePolicy
+from cacheaware.decide.policy import (
+    PRUNED,
+    SCALE_DOWN,
+    SCALE_UP,
+    Activation,
+    Policy,
+    RatePolicy,
+    Schedule,
+)
 
 
 def read(body):
@@ -90,6 +98,46 @@ def test_unknown_fields_nulls_and_whole_floats_are_read_as_the_api_server_does(s
     assert spec.engine.ports == [8000]
 
 
+def test_035_a_zero_replicas_need_a_signal_that_wakes_them(scaler, refusals, case):
+    given = case("035", "input.a.json")
+    assert (given["min"], given["activationSignal"]) == (0, None)
+    signal = {"url": "http://gateway:9090/metrics", "metric": "queue"}
+
+    refused = refusals(scaler(minReplicas=given["min"]))
+    assert case("035", "expect.json")["a"] == "rejected"
+    assert len(refused) == 1
+    assert "nothing could wake a workload that has 0 replicas" in refused[0]
+    assert refusals(scaler(minReplicas=0, activation=signal)) == []
+
+
+def test_wishes_become_the_policy(scaler):
+    eight = {"cron": "0 8 * * 1-5", "timeZone": "Europe/Berlin"}
+    signal = {"url": "http://gateway:9090/metrics", "metric": "queue", "threshold": 3}
+    found = policy_of(
+        read(
+            scaler(
+                minReplicas=0,
+                headroomPercent=20,
+                warmPool=2,
+                maxGpus=64,
+                schedules=[{**eight, "durationSeconds": 36_000, "minReplicas": 4}],
+                activation=signal,
+            )
+        )
+    )
+
+    assert (found.headroom_percent, found.warm_pool, found.max_gpus) == (20, 2, 64)
+    assert found.schedules == (
+        Schedule(
+            cron="0 8 * * 1-5",
+            time_zone="Europe/Berlin",
+            duration_seconds=36_000,
+            min_replicas=4,
+        ),
+    )
+    assert found.activation == Activation(threshold=3, idle_seconds=600)
+
+
 def test_metadata_is_at_hand(scaler):
     body = scaler()
     body["metadata"] |= {
@@ -159,6 +207,7 @@ def test_a_status_that_was_written_reads_back_equal(case, scaler, stored):
         "startingReplicas": 0,
         "cordonedReplicas": 1,
         "lastScaleTime": "2026-01-01T00:00:00Z",
+        "scaledToZeroAt": "2026-01-01T00:00:00Z",
         "observation": "Sidecar",
         "learned": {
             "coldStartSeconds": 71,

@@ -7,6 +7,8 @@ from cacheaware.api.models import CacheAwareScaler
 
 TARGET = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "chat"}
 
+EIGHT = {"cron": "0 8 * * *", "durationSeconds": 3600, "minReplicas": 2}
+QUEUE = {"url": "http://gateway:9090/metrics", "metric": "queue"}
 NONSENSE = [
     ({"minReplicas": 0}, "minReplicas must be 1 or more: nothing could wake a workload"),
     ({"minReplicas": 5, "maxReplicas": 3}, "minReplicas 5 must not be greater than maxReplicas 3"),
@@ -37,6 +39,16 @@ NONSENSE = [
     (
         {"engine": {"authorizationSecretRef": {"name": "key", "key": "a b"}}},
         "key a b must be a key of the Secret",
+    ),
+    ({"schedules": [{**EIGHT, "cron": "0 0 8 * * *"}]}, "cron 0 0 8 * * * must have five fields"),
+    ({"schedules": [{**EIGHT, "timeZone": "a b"}]}, "timeZone a b must be an IANA name"),
+    ({"schedules": [{**EIGHT, "minReplicas": 11}]}, "must not be greater than maxReplicas 10"),
+    ({"warmPool": 11}, "warmPool 11 must not be greater than maxReplicas 10"),
+    ({"activation": {**QUEUE, "url": "ftp://x/y"}}, "url ftp://x/y must be that of a metrics page"),
+    ({"activation": {**QUEUE, "metric": "a b"}}, "metric a b must be the name of a metric"),
+    (
+        {"activation": {**QUEUE, "labels": [{"name": "a-b", "value": ""}]}},
+        "name a-b must be that of a label",
     ),
 ]
 OUT_OF_BOUNDS = [
@@ -70,6 +82,17 @@ OUT_OF_BOUNDS = [
     {"behavior": {"scaleDown": {"selectPolicy": "Average"}}},
     {"behavior": {"scaleDown": {"tolerancePercent": 101}}},
     {"drain": {"sharePercent": 0}},
+    {"headroomPercent": 101},
+    {"warmPool": -1},
+    {"maxGpus": 0},
+    {"schedules": [{**EIGHT, "durationSeconds": 59}]},
+    {"schedules": [{**EIGHT, "minReplicas": 0}]},
+    {"schedules": [{"cron": "0 8 * * *", "minReplicas": 2}]},
+    {"schedules": [EIGHT] * 17},
+    {"activation": {"metric": "queue"}},
+    {"activation": {**QUEUE, "idleSeconds": 29}},
+    {"activation": {**QUEUE, "threshold": -1}},
+    {"activation": {**QUEUE, "labels": [{"name": "a", "value": "b"}, {"name": "a", "value": ""}]}},
     {"drain": {"deadlineSeconds": 0}},
     {"fallback": {"afterSeconds": 600}},
     {"fallback": {"afterSeconds": 1, "replicas": 2}},
