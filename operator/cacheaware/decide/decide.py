@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import replace
 
+from cacheaware.decide.bounds import bounds_of
 from cacheaware.decide.cold_start import expected_s, lead_s
 from cacheaware.decide.decision import Decision, Victim
 from cacheaware.decide.demand import Signal, signals_of, with_past
@@ -14,12 +15,14 @@ from cacheaware.decide.history import noted
 from cacheaware.decide.memory import Memory
 from cacheaware.decide.need import moment_of
 from cacheaware.decide.policy import Policy
+from cacheaware.decide.pool import with_pool, without_pool
 from cacheaware.decide.rates import paced
 from cacheaware.decide.recommend import Recommendation, all_unknown, recommend
 from cacheaware.decide.silence import overloaded_and_silent
 from cacheaware.decide.supply import Supply, live_pods, supply_of
 from cacheaware.decide.victims import Asked
 from cacheaware.decide.windows import stabilized
+from cacheaware.decide.zero import at_zero, may_sleep
 from cacheaware.names import Reasons
 from cacheaware_sidecar.phase import Phase
 
@@ -44,12 +47,18 @@ def decide(fleet: FleetView, policy: Policy, memory: Memory, now: float) -> tupl
         memory = memory.cordoning(frozenset(), now)
     if hands_off is not None:
         return hands_off, memory.recommended(spec, now)
+    bounds = bounds_of(policy, fleet)
+    if spec == 0:
+        woken = at_zero(fleet, policy, bounds.ceiling.replicas)
+        return woken, memory.recommended(woken.desired, now)
     # 1. What there is, and since when something has been amiss. Cordoned pods are given up already.
     memory, supply = looked(fleet, policy, memory, now)
     current = spec - len(supply.cordoned)
     # 2. What the load asks for: any signal grows, all signals shrink.
     memory, signals = foreseen(fleet, supply, policy, memory, now)
-    found = recommend(current, supply, signals, memory, policy=policy, now=now)
+    found = recommend(
+        without_pool(current, policy), supply, signals, memory, policy=policy, now=now)
+    found = with_pool(found, policy)
     memory = memory.recommended(found.replicas, now)
     # 3. The windows: the lowest of the one for growing, the highest of the one for shrinking.
     steady = stabilized(
@@ -58,9 +67,9 @@ def decide(fleet: FleetView, policy: Policy, memory: Memory, now: float) -> tupl
         memory.lowest(policy.scale_up.stabilization_seconds, now),
         memory.highest(policy.scale_down.stabilization_seconds, now),
     )
-    # 4. The rates, and the bounds, which the user set and which therefore know no rate.
+    # 4. The rates, and the bounds, which are the user's wishes and therefore know no rate.
     pace = paced(current, steady, policy, memory, now)
-    bounded = max(policy.min_replicas, min(policy.max_replicas, pace))
+    bounded = bounds.within(pace)
     # 5. A rollout or a drain of nodes is not disturbed, a wave of failing starts not followed by
     # another.
     gone = leaving(supply, policy, memory, now)
@@ -68,7 +77,7 @@ def decide(fleet: FleetView, policy: Policy, memory: Memory, now: float) -> tupl
     goal = current if disturbs(fleet, supply, current, bounded, disrupted=disrupted) else bounded
     # 6. Cordoned pods come back without delay, and only pods that nobody misses are given up.
     if supply.cordoned:
-        goal = max(goal, min(spec, policy.max_replicas, found.replicas))
+        goal = max(goal, min(spec, bounds.ceiling.replicas, found.replicas))
     whole = fleet.rollout or disrupted
     asked = asked_of(fleet, policy, supply, found, gone)
     plan = plan_of(drained(fleet, policy, asked, goal, whole=whole), memory, now)
@@ -82,6 +91,7 @@ def decide(fleet: FleetView, policy: Policy, memory: Memory, now: float) -> tupl
         recommendation=found,
         stabilized=steady,
         paced=pace,
+        bounds=bounds,
         bounded=bounded,
         goal=goal,
         desired=plan.desired,
@@ -90,6 +100,7 @@ def decide(fleet: FleetView, policy: Policy, memory: Memory, now: float) -> tupl
         plan=plan,
         barred=len(memory.bars),
         need=next(reversed(memory.history.needs), None),
+        gpus_each=fleet.around.gpus_per_replica,
     )
     return told(outcome), memory
 
@@ -119,6 +130,7 @@ def asked_of(
     fleet: FleetView, policy: Policy, supply: Supply, found: Recommendation, gone: int
 ) -> Asked:
     """What a shrink of any size would be chosen from."""
+    floor = 0 if may_sleep(policy, fleet) else max(1, policy.min_replicas)
     return Asked(
         replicas=0,
         kind=fleet.target_kind,
@@ -126,7 +138,7 @@ def asked_of(
         signals=found.signals,
         leaving=gone,
         share=max(1, fleet.spec_replicas * policy.drain_share_percent // 100),
-        least=min(max(1, policy.min_replicas), len(supply.serving)),
+        least=min(floor, len(supply.serving)),
         cold_start_s=expected_s(fleet.learned.starts) or policy.startup_budget_seconds,
     )
 
@@ -146,13 +158,16 @@ def drained(fleet: FleetView, policy: Policy, asked: Asked, goal: int, *, whole:
 
 def not_ours(fleet: FleetView) -> Decision | None:
     """A decision to keep off: paused by somebody, or owned by somebody else."""
-    current = fleet.spec_replicas
-    if current <= 0:
+    current, wake, contested = fleet.spec_replicas, fleet.around.wake, fleet.around.contested
+    if current <= 0 and not (wake is not None and wake.asleep):
         reason, limit = Reasons.PAUSED, "paused"
         message = "replicas were set to 0: paused until somebody raises them"
     elif fleet.conflict is not None:
         reason, limit = Reasons.CONFLICT, "conflict"
         message = f"{fleet.conflict} owns the replicas: nothing is written"
+    elif contested is not None and contested.again_s > 0:
+        reason, limit = Reasons.REPLICAS_CONTESTED, "contested"
+        message = f"{contested.told}; written again in {contested.again_s:,.0f} s"
     else:
         return None
     ours = [pod for pod in fleet.pods if fleet.uid and pod.cordoned_by == fleet.uid]
@@ -269,6 +284,9 @@ def inputs_of(outcome: Outcome) -> dict[str, float | int | str | None]:
         "running": sum(running) if running else None,
         "promptTokensPerSecond": sum(prompts) if prompts else None,
         "need": outcome.need,
+        "gpusPerReplica": outcome.gpus_each,
+        "gpus": None if outcome.gpus_each is None else outcome.gpus_each * outcome.desired,
+        "warmPool": outcome.policy.warm_pool or None,
         "recommended": outcome.recommendation.replicas,
         "stabilized": outcome.stabilized,
         "paced": outcome.paced,

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from cacheaware.decide.bounds import Bounds
 from cacheaware.decide.decision import Victim
 from cacheaware.decide.demand import NANO, Signal
 from cacheaware.decide.drain import Plan
@@ -14,6 +15,9 @@ from cacheaware.names import Reasons
 
 NAMED = 3
 """So many pods are named in a message."""
+
+
+UNCAPPED = "maxGpus does not apply: the pod template names no GPU, or can't be read"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +35,7 @@ class Outcome:
     """After the windows."""
     paced: int
     """After the rates."""
+    bounds: Bounds
     bounded: int
     """Between the bounds."""
     goal: int
@@ -45,6 +50,19 @@ class Outcome:
     """Pods that may not be cordoned for a while."""
     need: float | None = None
     """What the load needed in the last step, in pods at target."""
+    gpus_each: int | None = None
+    """GPUs of a replica; None where that is not known."""
+
+    @property
+    def asked(self) -> int:
+        """What the load and the warm pool ask for, before windows, rates and bounds."""
+        found = self.recommendation
+        return found.replicas if found.raw is None else found.raw + self.policy.warm_pool
+
+    @property
+    def gpus_unknown(self) -> bool:
+        """Whether `maxGpus` can't be applied."""
+        return self.policy.max_gpus is not None and not self.gpus_each
 
     @property
     def shrink(self) -> Shrink | None:
@@ -54,8 +72,7 @@ class Outcome:
 
 def limits_of(outcome: Outcome) -> tuple[str, ...]:
     """What kept the decision from going where the load alone would have led."""
-    found, policy = outcome.recommendation, outcome.policy
-    raw = found.replicas if found.raw is None else found.raw
+    found, bounds, asked = outcome.recommendation, outcome.bounds, outcome.asked
     served = bool(outcome.supply.serving or outcome.supply.away)
     limits = {
         "unknown": (found.raw is None and served) or found.held,
@@ -63,8 +80,10 @@ def limits_of(outcome: Outcome) -> tuple[str, ...]:
         "starting": waits(outcome) or (found.raw is None and not served),
         "stabilization": outcome.stabilized != found.replicas,
         "rate": outcome.paced != outcome.stabilized,
-        "minReplicas": raw < policy.min_replicas,
-        "maxReplicas": raw > policy.max_replicas,
+        "warmPool": outcome.policy.warm_pool > 0 and found.raw is not None,
+        bounds.floor.name: asked < bounds.floor.replicas,
+        bounds.ceiling.name: asked > bounds.ceiling.replicas,
+        Reasons.GPUS_UNKNOWN: outcome.gpus_unknown,
         "rollout": outcome.rollout and outcome.goal != outcome.bounded,
         "disruption": outcome.disrupted and outcome.bounded < outcome.current,
         "starts": failing(outcome),
@@ -109,9 +128,10 @@ def standing(outcome: Outcome) -> Iterable[tuple[str, bool]]:
     yield Reasons.UNCORDONED, bool(outcome.plan.uncordons)
     yield Reasons.DRAIN_UNAVAILABLE, outcome.bounded < current
     yield Reasons.NO_PODS, found.raw is None and bool(supply.away)
+    yield Reasons.UNSCHEDULABLE, out_of_room(outcome)
     yield Reasons.START_OVERDUE, bool(supply.late)
-    yield Reasons.AT_MAXIMUM, outcome.stabilized > current >= outcome.policy.max_replicas
-    yield Reasons.AT_MINIMUM, found.replicas < current <= outcome.policy.min_replicas
+    yield Reasons.AT_MAXIMUM, outcome.stabilized > current >= outcome.bounds.ceiling.replicas
+    yield Reasons.AT_MINIMUM, found.replicas < current <= outcome.bounds.floor.replicas
     yield Reasons.STABILIZING, outcome.stabilized != found.replicas
     yield Reasons.RATE_LIMITED, outcome.paced != outcome.stabilized
     yield Reasons.WAITING_FOR_STARTING, waits(outcome) or found.raw is None
@@ -125,6 +145,12 @@ def failing(outcome: Outcome) -> bool:
     return outcome.bounded > outcome.current and outcome.supply.failing
 
 
+def out_of_room(outcome: Outcome) -> bool:
+    """Whether more pods are wanted than the nodes have room for."""
+    ceiling = outcome.bounds.ceiling
+    return ceiling.name == Reasons.UNSCHEDULABLE and outcome.stabilized > ceiling.replicas
+
+
 def waits(outcome: Outcome) -> bool:
     """Whether pods that serve are too few, and the rest is on its way."""
     raw, serving = outcome.recommendation.raw, len(outcome.supply.serving)
@@ -135,6 +161,7 @@ def message_of(outcome: Outcome, reason: str) -> str:
     """The sentence: what was seen, what it needs, what happens and why."""
     supply = outcome.supply
     parts = [seen(outcome), needs(outcome), unseen(supply), coming(supply), moved(outcome.plan)]
+    parts += [UNCAPPED if outcome.gpus_unknown else ""]
     return "; ".join([*(part for part in parts if part), verdict(outcome, reason)])
 
 
@@ -174,8 +201,10 @@ def waiting(pending: Signal) -> str:
 
 def needs(outcome: Outcome) -> str:
     """What the load asks for."""
-    raw = outcome.recommendation.raw
-    return "" if raw is None else f"needs {raw:,}"
+    raw, pool = outcome.recommendation.raw, outcome.policy.warm_pool
+    if raw is None:
+        return ""
+    return f"needs {raw:,}" + (f", and {pool:,} for the warm pool" if pool else "")
 
 
 def unseen(supply: Supply) -> str:
@@ -219,8 +248,18 @@ def verdict(outcome: Outcome, reason: str) -> str:
     else:
         advised = outcome.policy.mode != "Scale"
         head = f"{'would scale' if advised else 'scales'} from {current:,} to {desired:,}"
+        head += cost(outcome)
     why = because(outcome, reason)
     return f"{head}: {why}" if why else head
+
+
+def cost(outcome: Outcome) -> str:
+    """GPUs of the step."""
+    if not outcome.gpus_each:
+        return ""
+    step = (outcome.desired - outcome.spec) * outcome.gpus_each
+    count = "1 GPU" if abs(step) == 1 else f"{abs(step):,} GPUs"
+    return f" ({count} {'more' if step > 0 else 'less'})"
 
 
 def because(outcome: Outcome, reason: str) -> str:
@@ -247,8 +286,9 @@ def because(outcome: Outcome, reason: str) -> str:
         Reasons.START_OVERDUE: "pods take longer to start than they should; what they were ordered"
         " for is not ordered again",
         Reasons.WAITING_FOR_STARTING: "what is starting counts as ordered",
-        Reasons.AT_MAXIMUM: f"maxReplicas is {policy.max_replicas:,}",
-        Reasons.AT_MINIMUM: f"minReplicas is {policy.min_replicas:,}",
+        Reasons.AT_MAXIMUM: outcome.bounds.ceiling.told,
+        Reasons.AT_MINIMUM: outcome.bounds.floor.told,
+        Reasons.UNSCHEDULABLE: outcome.bounds.ceiling.told,
         Reasons.STABILIZING: f"the window of {rules.stabilization_seconds:,} s is not over",
         Reasons.RATE_LIMITED: "the rate policies allow no more now",
         Reasons.WITHIN_TOLERANCE: f"within the tolerance of {rules.tolerance_percent} %",
@@ -260,11 +300,11 @@ def because(outcome: Outcome, reason: str) -> str:
 
 def also(outcome: Outcome) -> Iterable[str]:
     """What limited a change that happens."""
-    policy, shrink = outcome.policy, outcome.shrink
+    shrink, bounds = outcome.shrink, outcome.bounds
     if outcome.paced != outcome.stabilized:
         yield "the rate policies allow no more now"
     if outcome.bounded != outcome.paced:
-        yield f"minReplicas is {policy.min_replicas:,}, maxReplicas is {policy.max_replicas:,}"
+        yield bounds.floor.told if outcome.bounded > outcome.paced else bounds.ceiling.told
     if shrink is not None and shrink.why_less and outcome.desired != outcome.spec:
         yield shrink.why_less
 

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from cacheaware.decide.circumstances import Circumstances
 from cacheaware.decide.cold_start import Learned, Starting
 from cacheaware_sidecar.phase import Phase
 
@@ -121,6 +122,8 @@ class FleetView:
     observation: str = "Sidecar"
     """Sidecar, Direct or Mixed: how this round's pods were seen."""
     problems: tuple[str, ...] = field(default=())
+    around: Circumstances = field(default_factory=Circumstances)
+    """What bears on the replicas besides the pods."""
 
     @property
     def cordoned(self) -> int:

@@ -130,7 +130,7 @@ def told(
 
 def stepped(found: Recommendation, current: int, supply: Supply, memory: Memory) -> Recommendation:
     """One step up, once, and only if none is on its way; the fleet does not shrink."""
-    first = memory.silent_from == current and not supply.on_their_way
+    first = memory.silent_from == memory.current and not supply.on_their_way
     return Recommendation(
         replicas=max(found.replicas, current + 1) if first else current,
         raw=found.raw,

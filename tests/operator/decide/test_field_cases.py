@@ -2,13 +2,16 @@
 
 import csv
 import io
+from dataclasses import replace
 
 import pytest
 
+from cacheaware.decide.circumstances import Circumstances, Reading, Wake
 from cacheaware.decide.fleet import PodLoad, Unknown
-from cacheaware.decide.policy import Policy, RatePolicy, Rules
+from cacheaware.decide.policy import SCALE_UP, Activation, Policy, RatePolicy, Rules
 from cacheaware_sidecar.phase import Phase
 
+WAKING = Activation(threshold=0, idle_seconds=600)
 BASELINE = Policy(mode="Scale", max_replicas=10, round_seconds=15)
 
 
@@ -63,6 +66,25 @@ def test_015_one_hung_pod_of_70_neither_stops_nor_starts_a_shrink(make, rounds, 
     decision = life.round(view, after=15)
     assert decision.inputs["bounded"] == 55
     assert decision.desired == 69, "no pod is empty: one at a time"
+
+
+def test_022_of_a_group_the_leaders_are_seen_and_its_whole_cost_is_told(make, once, case):
+    expected = case("022", "expect.json")
+    assert expected == {"replicas": 3, "gpus_per_replica": 32}
+    leaders = [pod for pod in case("022", "input.pods.json") if pod["http"]]
+    pods = [make.pod(pod["name"], kv=pod["kv"], running=8.0) for pod in leaders]
+    around = Circumstances(gpus_per_replica=expected["gpus_per_replica"])
+
+    view = make.fleet(pods, target_kind="LeaderWorkerSet", around=around)
+    assert once(view).raw == expected["replicas"]
+    # 0.88 is 10 % above the target, which is still within the default tolerance.
+    rules = replace(SCALE_UP, tolerance_percent=9)
+
+    decision = once(view, scale_up=rules)
+
+    assert decision.desired == expected["replicas"]
+    assert "scales from 2 to 3 (32 GPUs more)" in decision.message
+    assert decision.inputs["gpusPerReplica"] == expected["gpus_per_replica"]
 
 
 @pytest.mark.parametrize(("name", "kv"), [("prod/chat", 0.95), ("dev/chat", 0.05)])
@@ -198,3 +220,45 @@ def test_the_baseline_divides_without_the_noise_of_binary_fractions(make, once):
     assert once(make.fleet(pods, spec=53), max_replicas=100).raw == 53
     tenths = [make.pod(f"q{i}", kv=0.1, running=1.0) for i in range(8)]
     assert once(make.fleet(tenths), max_replicas=100).raw == 1
+
+
+def test_035_b_unknown_metrics_never_take_the_last_replica(make, rounds, case):
+    given = case("035", "input.b.json")
+    assert given == {"min": 0, "specReplicas": 1, "metrics": "unavailable for 3600 s"}
+    policy = Policy(mode="Scale", min_replicas=given["min"], activation=WAKING)
+    life = rounds(policy, replicas=1)
+    around = Circumstances(wake=Wake(Reading(0.0)))
+
+    for _ in range(720):
+        decision = life.round(make.fleet([make.unknown()], around=around), after=5)
+
+    assert decision.desired == case("035", "expect.json")["b"] == 1
+
+
+def test_035_c_a_known_zero_for_long_enough_takes_it(make, rounds, case):
+    given = case("035", "input.c.json")
+    assert (given["metrics"], given["idleWindowSeconds"]) == ("known zero for 900 s", 600)
+    life = rounds(Policy(mode="Scale", min_replicas=0, activation=WAKING), replicas=1)
+
+    for second in range(0, 905, 5):
+        around = Circumstances(wake=Wake(Reading(0.0), quiet_s=float(second)))
+        decision = life.round(make.fleet([make.idle()], around=around), after=5)
+        if decision.desired == 0:
+            break
+
+    assert decision.desired == case("035", "expect.json")["c"] == 0
+    assert second == given["idleWindowSeconds"]
+
+
+def test_035_d_a_signal_from_outside_brings_one_back_at_once(make, rounds, case):
+    given = case("035", "input.d.json")
+    assert given["activationSignal"]["value"] == 1
+    policy = Policy(mode="Scale", min_replicas=0, activation=WAKING)
+    life = rounds(policy, replicas=given["specReplicas"])
+    reading = Reading(float(given["activationSignal"]["value"]))
+
+    decision = life.round(
+        make.fleet([], around=Circumstances(wake=Wake(reading, None, asleep=True)))
+    )
+
+    assert decision.desired == case("035", "expect.json")["d"] == 1
