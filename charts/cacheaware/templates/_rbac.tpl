@@ -24,6 +24,9 @@ API server for each line of it. tests/chart holds the reason for each rule.
   resources: [deployments/scale, statefulsets/scale, replicasets/scale]
   verbs: [get, patch]
 - apiGroups: [leaderworkerset.x-k8s.io]
+  resources: [leaderworkersets]
+  verbs: [get]
+- apiGroups: [leaderworkerset.x-k8s.io]
   resources: [leaderworkersets/scale]
   verbs: [get, patch]
 {{- range .Values.rbac.extraScaleTargets }}

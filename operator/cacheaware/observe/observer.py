@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from cacheaware import names
 from cacheaware.decide.fleet import FleetView, PodView, Unknown
 from cacheaware.observe import direct, sidecar
+from cacheaware.observe.keyed import KeyedPages
 from cacheaware.observe.look import DIRECT, SIDECAR, Look
 from cacheaware.observe.memory import PodMemory, measured, pod_view, remember
-from cacheaware.observe.poll import PER_TARGET, Answer, Poller, Request
-from cacheaware.observe.secrets import SecretError, SecretRef, Secrets
+from cacheaware.observe.poll import PER_TARGET, Poller, Request
+from cacheaware.observe.secrets import SecretRef, Secrets
 from cacheaware.observe.target import Target
 from cacheaware.pods import PodRecord
 
@@ -73,7 +74,7 @@ class Observer:
         wall: Callable[[], float] = time.time,
     ) -> None:
         self._poller = poller
-        self._secrets = secrets
+        self._pages = KeyedPages(poller, secrets, clock=clock)
         self._stale_s = stale_s
         self._budget_s = budget_s
         self._clock = clock
@@ -119,26 +120,9 @@ class Observer:
             url = f"http://{host(record.ip)}:{port}{sidecar.PATH}"
             return sidecar.look(await self._poller.fetch(Request(url, sidecar.MAX_BYTES)))
         urls = engine_urls(record, access)
-        answers = await asyncio.gather(*(self._engine_page(url, access) for url in urls))
+        pages = (self._pages.fetch(url, direct.MAX_BYTES, access.secret) for url in urls)
+        answers = await asyncio.gather(*pages)
         return direct.look(answers, lambda at: measured(memory, at), access.engine)
-
-    async def _engine_page(self, url: str, access: Access) -> Answer:
-        if access.secret is None:
-            return await self._poller.fetch(Request(url, direct.MAX_BYTES))
-        try:
-            return await self._with_key(url, access.secret)
-        except SecretError as error:
-            return Answer(self._clock(), unknown=Unknown.UNAUTHORIZED, detail=str(error))
-
-    async def _with_key(self, url: str, ref: SecretRef) -> Answer:
-        """Ask with the key; when it is refused, read the Secret again and ask once more."""
-        key = await self._secrets.bearer(ref)
-        answer = await self._poller.fetch(Request(url, direct.MAX_BYTES, key))
-        if answer.unknown is not Unknown.UNAUTHORIZED:
-            return answer
-        if (newer := await self._secrets.bearer(ref, again=True)) == key:
-            return answer
-        return await self._poller.fetch(Request(url, direct.MAX_BYTES, newer))
 
 
 def seen_of(

@@ -1,13 +1,20 @@
 """The target workload, seen through its scale subresource: anything with `/scale`."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from cacheaware.kube import Kube, KubeError
 from cacheaware.names import Reasons
 from cacheaware.observe.selector import Selector, SelectorError, parse_selector
+from cacheaware.pods import PodRecord
+from cacheaware.workload.gpus import gpus_per_replica
+from cacheaware.workload.template import LWS, LWS_WORKER_INDEX, TEMPLATES
+from cacheaware.workload.writers import replicas_by
 
+ROLLING = frozenset({"Deployment", "StatefulSet"})
+"""Kinds of which we know when a rolling update is under way."""
+LEADS = "0"
 Same = tuple[str, str, str, str]
 """Namespace, group, kind and name: one object, whatever version names it."""
 
@@ -56,15 +63,22 @@ class Target:
     """Of this read: a write that carries it is refused (409) when anything came between."""
     rollout: bool = False
     problem: str | None = None
+    gpus: int | None = None
+    """GPUs of one replica; None where its template names none, or can't be read."""
+    replicas_by: str = ""
+    """The other field manager that last wrote the replicas; empty where that is not known."""
 
 
 @dataclass(frozen=True, slots=True)
-class Rollout:
-    """Whether a rolling update was under way at a resourceVersion."""
+class Manifest:
+    """What the object itself told at a resourceVersion."""
 
     resource_version: str
-    under_way: bool
+    rollout: bool = False
+    """Whether a rolling update was under way."""
     problem: str | None = None
+    gpus: int | None = None
+    replicas_by: str = ""
 
 
 class Targets:
@@ -73,7 +87,7 @@ class Targets:
     def __init__(self, kube: Kube) -> None:
         self._kube = kube
         self._plurals: dict[tuple[str, str], str] = {}
-        self._rollouts: dict[Same, Rollout] = {}
+        self._manifests: dict[Same, Manifest] = {}
 
     async def read(self, ref: TargetRef) -> Target:
         """The target as it stands.
@@ -87,13 +101,19 @@ class Targets:
         except KubeError as error:
             raise target_error(ref, error) from error
         target = parse_scale(ref, path, scale)
-        rollout = await self._rollout(target)
-        return replace(target, rollout=rollout.under_way, problem=rollout.problem)
+        found = await self._manifest(target)
+        return replace(
+            target,
+            rollout=found.rollout,
+            problem=found.problem,
+            gpus=found.gpus,
+            replicas_by=found.replicas_by,
+        )
 
     def forget(self, refs: set[Same]) -> None:
         """Keep only what is known of these targets."""
-        for gone in set(self._rollouts) - refs:
-            del self._rollouts[gone]
+        for gone in set(self._manifests) - refs:
+            del self._manifests[gone]
 
     async def _scale(self, ref: TargetRef) -> tuple[str, dict[str, Any]]:
         known = (ref.api_version, ref.kind) in self._plurals
@@ -114,23 +134,47 @@ class Targets:
             self._plurals[key] = scalable_plural(ref, await self._kube.get(root))
         return f"{root}/namespaces/{ref.namespace}/{self._plurals[key]}/{ref.name}/scale"
 
-    async def _rollout(self, target: Target) -> Rollout:
+    async def _manifest(self, target: Target) -> Manifest:
         """A change of the object changes its resourceVersion: unchanged, it is not read again."""
         key = target.ref.same
-        if target.ref.group != "apps" or target.ref.kind not in {"Deployment", "StatefulSet"}:
-            return Rollout(target.resource_version, under_way=False)
-        known = self._rollouts.get(key)
+        if (target.ref.group, target.ref.kind) not in TEMPLATES:
+            return Manifest(target.resource_version)
+        known = self._manifests.get(key)
         if known is None or known.resource_version != target.resource_version or known.problem:
-            self._rollouts[key] = await self._read_rollout(target)
-        return self._rollouts[key]
+            self._manifests[key] = await self._read_manifest(target, known)
+        return self._manifests[key]
 
-    async def _read_rollout(self, target: Target) -> Rollout:
+    async def _read_manifest(self, target: Target, known: Manifest | None) -> Manifest:
         try:
             body = await self._kube.get(target.path.removesuffix("/scale"))
         except KubeError as error:
-            problem = f"whether {target.ref} is being rolled out can't be read ({error}): no shrink"
-            return Rollout(target.resource_version, under_way=True, problem=problem)
-        return Rollout(str(body["metadata"]["resourceVersion"]), rolling_out(body))
+            return unread(target, known, error)
+        return Manifest(
+            resource_version=str(body["metadata"]["resourceVersion"]),
+            rollout=target.ref.kind in ROLLING and rolling_out(body),
+            gpus=gpus_per_replica(body),
+            replicas_by=replicas_by(body),
+        )
+
+
+def unread(target: Target, known: Manifest | None, error: KubeError) -> Manifest:
+    """An object that can't be read now: its GPUs are what they were, a rollout may be under way."""
+    problem = f"{target.ref} can't be read ({error})"
+    if target.ref.kind in ROLLING:
+        problem = f"whether {target.ref} is being rolled out can't be read ({error}): no shrink"
+    return Manifest(
+        resource_version=target.resource_version,
+        rollout=target.ref.kind in ROLLING,
+        problem=problem,
+        gpus=known.gpus if known else None,
+    )
+
+
+def leaders(ref: TargetRef, records: Iterable[PodRecord]) -> list[PodRecord]:
+    """The pods that serve: of a LeaderWorkerSet's groups the leaders, each a replica."""
+    if ref.kind != LWS:
+        return list(records)
+    return [one for one in records if one.labels.get(LWS_WORKER_INDEX, LEADS) == LEADS]
 
 
 def target_error(ref: TargetRef, error: KubeError) -> Exception:

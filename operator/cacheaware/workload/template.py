@@ -9,6 +9,8 @@ T = TypeVar("T")
 LWS = "LeaderWorkerSet"
 LWS_NAME = "leaderworkerset.sigs.k8s.io/name"
 """Label of a LeaderWorkerSet's pods: its name."""
+LWS_WORKER_INDEX = "leaderworkerset.sigs.k8s.io/worker-index"
+"""Label of a LeaderWorkerSet's pods: their place in the group, 0 for the leader."""
 GROUP = ("spec", "leaderWorkerTemplate")
 TEMPLATES: dict[tuple[str, str], tuple[str, ...]] = {
     ("apps", "Deployment"): ("spec", "template"),

@@ -1,11 +1,13 @@
 """Targets through their scale subresource."""
 
 import pytest
+import yaml
 from tests.operator.fake_api import Fault
 
 from cacheaware.kube import KubeError
 from cacheaware.names import Reasons
-from cacheaware.observe.target import TargetError, TargetRef, Targets, rolling_out
+from cacheaware.observe.target import TargetError, TargetRef, Targets, leaders, rolling_out
+from cacheaware.pods import PodRecord
 
 DEPLOYMENTS = ("apps", "v1", "deployments")
 REF = TargetRef("demo", "apps/v1", "Deployment", "chat")
@@ -136,3 +138,55 @@ REVISED = {"observedGeneration": 1, "currentRevision": "a", "updateRevision": "b
 def test_a_rollout_is_seen(kind, generation, spec, status, expected):
     body = {"kind": kind, "metadata": {"generation": generation}, "spec": spec, "status": status}
     assert rolling_out(body) is expected
+
+
+LWS = ("leaderworkerset.x-k8s.io", "v1", "leaderworkersets")
+GROUPS = TargetRef("demo", "leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", "big")
+
+
+async def groups(api, case):
+    body = yaml.safe_load(case("022", "input.lws.yaml"))
+    body["spec"]["selector"] = {"matchLabels": {"leaderworkerset.sigs.k8s.io/name": "big"}}
+    api.kinds[LWS] = ("LeaderWorkerSet", True, ("scale",))
+    return await api.put(LWS, body)
+
+
+async def test_022_a_groups_gpus_are_read_and_only_its_leader_is_a_replica(api, kube, case):
+    await groups(api, case)
+    target = await Targets(kube).read(GROUPS)
+    records = [
+        PodRecord(namespace="demo", name=one["name"], uid=one["name"], labels=one["labels"])
+        for one in case("022", "input.pods.json")
+    ]
+
+    assert (target.spec_replicas, target.gpus, target.rollout) == (2, 32, False)
+    assert [one.name for one in leaders(GROUPS, records)] == ["big-0", "big-1"]
+    assert leaders(REF, records) == records
+
+
+async def test_022_groups_without_a_scale_subresource_are_refused(api, kube, case):
+    await groups(api, case)
+    api.kinds[LWS] = ("LeaderWorkerSet", True, ())
+    with pytest.raises(TargetError, match="no scale subresource") as error:
+        await Targets(kube).read(GROUPS)
+    assert error.value.reason == Reasons.TARGET_NOT_FOUND
+
+
+async def test_gpus_stay_known_while_the_object_cannot_be_read(api, kube, case):
+    await groups(api, case)
+    targets = Targets(kube)
+    await targets.read(GROUPS)
+    api.faults.append(Fault(lambda _, path: path.endswith("/big"), status=500, times=1))
+    await api.edit(LWS, "demo", "big", {"metadata": {"labels": {"a": "b"}}})
+    unread = await targets.read(GROUPS)
+
+    assert (unread.gpus, unread.rollout) == (32, False)
+    assert "can't be read" in unread.problem
+
+
+async def test_who_wrote_the_replicas_is_known(api, kube):
+    await deployment(api)
+    argo = {"manager": "argocd-controller", "fieldsV1": {"f:spec": {"f:replicas": {}}}}
+    await api.edit(DEPLOYMENTS, "demo", "chat", {"metadata": {"managedFields": [argo]}})
+
+    assert (await Targets(kube).read(REF)).replicas_by == "argocd-controller"
