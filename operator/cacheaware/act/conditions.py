@@ -13,7 +13,12 @@ from cacheaware_sidecar.phase import Phase
 TRUE = "True"
 FALSE = "False"
 UNKNOWN = "Unknown"
-TELLING = (Reasons.CORDON_UNAVAILABLE, Reasons.STICKY_CLIENTS)
+TELLING = (
+    Reasons.CORDON_UNAVAILABLE,
+    Reasons.STICKY_CLIENTS,
+    Reasons.UNSCHEDULABLE,
+    Reasons.GPUS_UNKNOWN,
+)
 """Limits that are reasons of their own, whatever else the decision does."""
 
 
@@ -84,7 +89,7 @@ def unwell(one: Condition, found: Situation) -> bool:
     if one.type in {Conditions.SCALING_LIMITED, Conditions.SCALING_ACTIVE}:
         return False
     if one.type == Conditions.METRICS_AVAILABLE and found.decision is not None:
-        return one.status == FALSE and all_unknown(found)
+        return one.status == FALSE and (all_unknown(found) or asleep(found))
     return one.status == FALSE
 
 
@@ -126,11 +131,30 @@ def metrics_available(found: Situation) -> Condition:
         told = "; ".join(lines or found.fleet.problems)
         known = f"{len(serving) - gaps.total()} of {len(serving)} serving pods are known"
         return Condition(kind, FALSE, reason.value, f"{known}; {told}" if told else known)
+    if (unread := signal_unknown(found.fleet)) is not None:
+        return Condition(kind, FALSE, Reasons.ACTIVATION_UNKNOWN, unread)
     if not serving:
         return Condition(kind, UNKNOWN, Reasons.NO_PODS, "no pod is serving")
     how = found.fleet.observation.lower()
     told = f"{len(serving)} of {len(serving)} serving pods are known ({how})"
     return Condition(kind, TRUE, Reasons.OBSERVED, told)
+
+
+def signal_unknown(fleet: FleetView) -> str | None:
+    """That the activation signal can't be read, in a sentence; None where it can, or there is none.
+
+    A target that sleeps without a signal is about to get its `minReplicas`.
+    """
+    wake = fleet.around.wake
+    if wake is None or wake.reading.value is not None or not wake.reading.detail:
+        return None
+    return f"the activation signal is not known: {wake.reading.detail}"
+
+
+def asleep(found: Situation) -> bool:
+    """Whether the target has no replicas by our own doing."""
+    wake = found.fleet.around.wake if found.fleet else None
+    return wake is not None and wake.asleep
 
 
 def scaling_active(found: Situation) -> Condition:
@@ -140,7 +164,8 @@ def scaling_active(found: Situation) -> Condition:
         return Condition(kind, FALSE, Reasons.ADVISED, "mode is Advise: nothing is written")
     if found.conflict:
         return Condition(kind, FALSE, Reasons.CONFLICT, managed_by(found.conflict))
-    if found.fleet is not None and found.fleet.spec_replicas == 0:
+    paused = found.fleet is not None and found.fleet.spec_replicas == 0 and not asleep(found)
+    if paused:
         return Condition(kind, FALSE, Reasons.PAUSED, "somebody set the target's replicas to 0")
     if found.decision is None:
         fault = found.target_fault or found.pods_fault
@@ -175,6 +200,9 @@ def conflicted(found: Situation) -> Condition:
     kind = Conditions.CONFLICTED
     if found.conflict and found.mode == "Scale":
         return Condition(kind, TRUE, Reasons.CONFLICT, managed_by(found.conflict))
+    contested = found.fleet.around.contested if found.fleet else None
+    if contested is not None:
+        return Condition(kind, TRUE, Reasons.REPLICAS_CONTESTED, contested.told)
     told = f"{managed_by(found.conflict)}; in Advise that is no conflict" if found.conflict else ""
     return Condition(kind, FALSE, Reasons.NO_CONFLICT, told)
 

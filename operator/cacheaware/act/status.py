@@ -37,6 +37,8 @@ class StatusMemory:
     conditions: list[dict[str, Any]] = field(default_factory=list)
     decisions: list[dict[str, Any]] = field(default_factory=list)
     last_scale_time: str | None = None
+    scaled_to_zero_at: str | None = None
+    """When we took the last replica; None while there is one, or somebody else took it."""
     urgent: tuple[Any, ...] = ()
     earlier: tuple[Any, ...] = ()
     """What was urgent in the write before."""
@@ -46,6 +48,10 @@ class StatusMemory:
     learned: Learned = field(default_factory=Learned)
     """What was read at the start, or written last."""
     learned_at: float | None = None
+
+    def awake(self) -> None:
+        """The target has replicas: none are of our taking."""
+        self.scaled_to_zero_at = None
 
 
 class StatusWriter:
@@ -64,7 +70,8 @@ class StatusWriter:
             KubeError: it was not written.
         """
         await self.recall(subject, memory)
-        urgent, minor = signature(found, generation, memory.last_scale_time)
+        times = (memory.last_scale_time, memory.scaled_to_zero_at)
+        urgent, minor = signature(found, generation, times)
         demands = demands_of(found.decision)
         moved = noticeable(memory.demands, demands)
         if not due(memory, urgent, minor, self._clock(), moved=moved):
@@ -108,8 +115,22 @@ class StatusWriter:
         memory.conditions = list(status.get("conditions") or ())
         memory.decisions = list(status.get("decisions") or ())
         memory.last_scale_time = memory.last_scale_time or status.get("lastScaleTime")
+        memory.scaled_to_zero_at = memory.scaled_to_zero_at or status.get("scaledToZeroAt")
         memory.learned = learned_of(status)
         memory.loaded = True
+
+    async def sleeping(self, subject: Subject, memory: StatusMemory) -> None:
+        """Write that we take the last replica, before it is taken.
+
+        An operator that starts, or takes over, then knows that the target is not paused.
+
+        Raises:
+            KubeError: it was not written.
+        """
+        now = timestamp()
+        body = {"metadata": {"uid": subject.uid}, "status": {"scaledToZeroAt": now}}
+        await self._kube.patch(f"{path(subject)}/status", body)
+        memory.scaled_to_zero_at = now
 
 
 def kept_of(learned: Learned) -> tuple[object, ...]:
@@ -124,14 +145,14 @@ def path(subject: Subject) -> str:
 
 
 def signature(
-    found: Situation, generation: int, last_scale_time: str | None
+    found: Situation, generation: int, times: tuple[str | None, ...]
 ) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
     """What is written at once when it changes, and what may wait a little."""
     decision = found.decision
     parts = conditions(found)
     urgent = (
         generation,
-        last_scale_time,
+        times,
         (decision.desired, decision.current) if decision else None,
         found.fleet.cordoned if found.fleet else None,
         tuple((one.type, one.status) for one in parts),
@@ -196,6 +217,7 @@ def status_body(
         "startingReplicas": decision.starting if decision else None,
         "cordonedReplicas": fleet.cordoned if fleet else None,
         "lastScaleTime": memory.last_scale_time,
+        "scaledToZeroAt": memory.scaled_to_zero_at,
         "observation": fleet.observation if fleet else None,
         "conditions": dated(conditions(found), memory.conditions, now, generation),
         "decisions": memory.decisions,

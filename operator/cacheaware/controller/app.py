@@ -31,7 +31,9 @@ from cacheaware.controller.rounds import Rounds
 from cacheaware.controller.schema import outdated_fields
 from cacheaware.controller.server import Health, Server
 from cacheaware.kube import Kube, KubeError, Load, load_credentials
+from cacheaware.observe.activation import Activations
 from cacheaware.observe.budgets import Budgets
+from cacheaware.observe.keyed import KeyedPages
 from cacheaware.observe.observer import Observer
 from cacheaware.observe.podcache import PodCache
 from cacheaware.observe.poll import Poller
@@ -86,15 +88,16 @@ def assemble(settings: Settings, load: Load = load_credentials) -> Operator:
     kube.may_write = lease.held
     tokens = Tokens(kube, account_of(settings))
     control = Control(tokens, may_call=lease.held, count=metrics.control_call)
-    seconds = settings.round_seconds
+    seconds, secrets = settings.round_seconds, Secrets(kube)
     round_ = Round(
         kube=kube,
         registry=registry,
         targets=Targets(kube),
         pods=pods,
         observer=Observer(
-            poller, Secrets(kube), stale_s=settings.stale_seconds, budget_s=ROUND_BUDGET * seconds
+            poller, secrets, stale_s=settings.stale_seconds, budget_s=ROUND_BUDGET * seconds
         ),
+        activations=Activations(KeyedPages(poller, secrets)),
         budgets=Budgets(kube),
         cordons=Cordons(control),
         lease=lease,

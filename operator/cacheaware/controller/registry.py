@@ -9,8 +9,12 @@ from pydantic import ValidationError
 from cacheaware import names
 from cacheaware.api.models import CacheAwareScaler
 from cacheaware.api.policy import policy_of
+from cacheaware.api.references import SecretKeyRef
+from cacheaware.api.wishes import Activation
 from cacheaware.decide.policy import Policy
+from cacheaware.observe.activation import Source
 from cacheaware.observe.observer import Access
+from cacheaware.observe.schedules import ScheduleError, check
 from cacheaware.observe.secrets import SecretRef
 from cacheaware.observe.target import Same, TargetRef
 
@@ -31,6 +35,8 @@ class Scaler:
     ref: TargetRef | None = None
     policy: Policy = field(default_factory=Policy)
     access: Access = field(default_factory=Access)
+    activation: Source | None = None
+    """Where the signal is read that wakes the target."""
     invalid: str | None = None
     """Why its spec can't be used; then it is only reported."""
 
@@ -69,21 +75,43 @@ def scaler_record(body: Mapping[str, Any]) -> Scaler:
         model = CacheAwareScaler.model_validate(plain(body))
     except ValidationError as error:
         return replace(basis, invalid=first_error(error))
+    policy = policy_of(model)
+    try:
+        check(policy.schedules)
+    except ScheduleError as error:
+        return replace(basis, invalid=str(error))
     target, engine = model.spec.scale_target_ref, model.spec.engine
-    secret = engine.authorization_secret_ref
     return replace(
         basis,
         ref=TargetRef(basis.namespace, target.api_version, target.kind, target.name),
-        policy=policy_of(model),
+        policy=policy,
+        activation=source_of(basis.namespace, model.spec.activation),
         access=Access(
             observation=model.spec.observation,
             ports=tuple(engine.ports or ()),
             path=engine.path,
             scheme=engine.scheme.lower(),
             engine=engine.dialect or "auto",
-            secret=SecretRef(basis.namespace, secret.name, secret.key) if secret else None,
+            secret=secret_of(basis.namespace, engine.authorization_secret_ref),
         ),
     )
+
+
+def source_of(namespace: str, activation: Activation | None) -> Source | None:
+    """Where the activation signal is read."""
+    if activation is None:
+        return None
+    return Source(
+        url=activation.url,
+        metric=activation.metric,
+        labels=tuple((one.name, one.value) for one in activation.labels or ()),
+        secret=secret_of(namespace, activation.authorization_secret_ref),
+    )
+
+
+def secret_of(namespace: str, ref: SecretKeyRef | None) -> SecretRef | None:
+    """A key in the scaler's own namespace."""
+    return SecretRef(namespace, ref.name, ref.key) if ref else None
 
 
 def plain(body: Mapping[str, Any]) -> dict[str, Any]:

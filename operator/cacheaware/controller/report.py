@@ -28,6 +28,7 @@ NOTEWORTHY = {
     Reasons.STARTS_FAILING: WARNING,
     Reasons.AT_MAXIMUM: WARNING,
     Reasons.PAUSED: NORMAL,
+    Reasons.UNSCHEDULABLE: WARNING,
 }
 """Reasons of decisions that are worth an event when they begin."""
 BAD = {
@@ -101,6 +102,14 @@ class Reporter:
             await self._status.recall(subject, memory)
         except KubeError as error:
             log.debug("status of %s/%s: %s", subject.namespace, subject.name, error)
+
+    async def sleeping(self, subject: Subject, memory: StatusMemory) -> None:
+        """Remember, before the last replica goes, that it is our doing.
+
+        Raises:
+            KubeError: it was not remembered, so the replica has to stay.
+        """
+        await self._status.sleeping(subject, memory)
 
     async def scaled(self, subject: Subject, decision: Decision) -> None:
         """Replicas were written."""

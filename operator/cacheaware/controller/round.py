@@ -14,23 +14,26 @@ from cacheaware.act.lease import Lease
 from cacheaware.act.scale import write_replicas
 from cacheaware.act.status import StatusMemory
 from cacheaware.act.verify import WrittenShrink, shrink_of
+from cacheaware.controller.circumstances import Surroundings
 from cacheaware.controller.claims import Claims, Standing
 from cacheaware.controller.conflicts import conflict
 from cacheaware.controller.registry import Registry, Scaler
 from cacheaware.controller.report import Reporter, ReportMemory
 from cacheaware.decide import Memory, decide
+from cacheaware.decide.circumstances import Reading
 from cacheaware.decide.cold_start import Learned
 from cacheaware.decide.decision import Decision
 from cacheaware.decide.fleet import FleetView
 from cacheaware.decide.victims import BY_COST
 from cacheaware.kube import BACKING_OFF, Kube, KubeError
 from cacheaware.names import Reasons
+from cacheaware.observe.activation import Activations
 from cacheaware.observe.budgets import Budgets
 from cacheaware.observe.cold_starts import learned_from, starting_of
 from cacheaware.observe.memory import PodMemory
 from cacheaware.observe.observer import Observer, Seen, fleet_view
 from cacheaware.observe.podcache import PodCache
-from cacheaware.observe.target import Target, TargetError, TargetRef, Targets
+from cacheaware.observe.target import Target, TargetError, TargetRef, Targets, leaders
 from cacheaware.pods import PodRecord
 from cacheaware.telemetry import Metrics
 
@@ -50,6 +53,7 @@ class ScalerState:
     pods: dict[str, PodMemory] = field(default_factory=dict)
     shrink: WrittenShrink | None = None
     cordons: CordonMemory = field(default_factory=CordonMemory)
+    around: Surroundings = field(default_factory=Surroundings)
     learned: Learned | None = None
     write_fault: Fault | None = None
     again: bool = False
@@ -64,6 +68,7 @@ class ScalerState:
         if found.tenure is not None and (before.elsewhere or lapsed):
             self.memory, self.shrink, self.learned = None, None, None
             self.cordons, self.status = CordonMemory(), StatusMemory()
+            self.around = Surroundings()
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +89,7 @@ class Round:
     targets: Targets
     pods: PodCache
     observer: Observer
+    activations: Activations
     budgets: Budgets
     cordons: Cordons
     lease: Lease
@@ -126,6 +132,7 @@ class Round:
             return Situation(mode=mode, target_fault=fault)
         if state.ref != scaler.ref:
             state.ref, state.memory, state.shrink = scaler.ref, None, None
+            state.around = Surroundings()
         try:
             target = await self.targets.read(scaler.ref)
         except TargetError as error:
@@ -135,9 +142,20 @@ class Round:
             )
         if not self.pods.listed(scaler.namespace):
             return self._without_pods(scaler, other)
-        records = self.pods.select(scaler.namespace, target.selector)
-        seen = await self.observer.see(records, scaler.access, state.pods)
+        records = self._pods_of(scaler, target)
+        seen, state.around.reading = await asyncio.gather(
+            self.observer.see(records, scaler.access, state.pods), self._signal(scaler)
+        )
         return await self._decide(scaler, state, Sight(target, records, seen), other)
+
+    def _pods_of(self, scaler: Scaler, target: Target) -> list[PodRecord]:
+        return leaders(target.ref, self.pods.select(scaler.namespace, target.selector))
+
+    async def _signal(self, scaler: Scaler) -> Reading | None:
+        """The activation signal; None where the target is not to go to 0 replicas."""
+        if scaler.activation is None or scaler.policy.min_replicas > 0:
+            return None
+        return await self.activations.read(scaler.activation)
 
     def _without_pods(self, scaler: Scaler, other: str | None) -> Situation | None:
         """What to tell where pods are refused; None where the first list is only under way."""
@@ -161,9 +179,16 @@ class Round:
             seen=seen,
             conflict=other if scales else None,
         )
-        fleet = with_starts(
-            fleet, records, seen.memories, learned, now=self.clock(), wall=self.wall()
+        now, wall = self.clock(), self.wall()
+        fleet = with_starts(fleet, records, seen.memories, learned, now=now, wall=wall)
+        state.around.look(scaler, target, fleet, now)
+        if target.spec_replicas > 0:
+            state.status.awake()
+        asleep = state.status.scaled_to_zero_at is not None
+        around = state.around.around(
+            scaler, target, learned.starts, asleep=asleep, now=now, wall=wall
         )
+        fleet = replace(fleet, around=around)
         fleet, decision = await self._decided(scaler, state, fleet, records)
         self._measure(fleet, decision, seen)
         if scales and state.standing.tenure is None:
@@ -297,11 +322,16 @@ class Round:
         try:
             if shrinks and target.ref.kind in BY_COST:
                 await mark_victims(self.kube, victims, scaler.uid)
+            if decision.desired == 0:
+                await self.reporter.sleeping(subject_of(scaler), state.status)
             await write_replicas(self.kube, target.path, decision.desired, target.resource_version)
         except KubeError as error:
+            if error.status in OVERTAKEN and decision.desired == 0:
+                state.status.awake()  # after any other failure it may have been written
             not_written(scaler, state, decision, error)
             return
         now = self.clock()
+        state.around.contest = state.around.contest.wrote(decision.desired, now)
         state.write_fault = None
         state.status.last_scale_time = timestamp()
         if state.memory is not None:
@@ -316,7 +346,7 @@ class Round:
     def _ready_again(self, scaler: Scaler, target: Target, decision: Decision) -> bool:
         """Whether a pod that was to be out of the endpoints is in them by the newest word."""
         out = {one.uid for one in decision.victims if one.cordoned}
-        newest = self.pods.select(scaler.namespace, target.selector)
+        newest = self._pods_of(scaler, target)
         return any(record.ready for record in newest if record.uid in out)
 
 

@@ -22,6 +22,7 @@ FAST = {
 OTHER_TARGETS = {
     # the same calls on kinds that this test has none of
     ("apps", "statefulsets", "get"),
+    ("leaderworkerset.x-k8s.io", "leaderworkersets", "get"),
     *{
         (group, f"{plural}/scale", verb)
         for group, plural in (
