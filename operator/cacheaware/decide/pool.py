@@ -21,8 +21,9 @@ def without_pool(current: int, policy: Policy) -> int:
     return max(0, current - policy.warm_pool)
 
 
-def with_pool(found: Recommendation, policy: Policy) -> Recommendation:
-    """What the load asks for and the pool."""
+def with_pool(found: Recommendation, current: int, policy: Policy) -> Recommendation:
+    """What the load asks for and the pool; a fallback is for all replicas, its pool included."""
     if not policy.warm_pool:
         return found
-    return replace(found, replicas=found.replicas + policy.warm_pool)
+    more = 0 if found.fallback else policy.warm_pool
+    return replace(found, replicas=max(found.replicas + more, current if found.fallback else 0))

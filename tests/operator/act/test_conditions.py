@@ -1,9 +1,12 @@
 """Conditions from what a round found."""
 
+from dataclasses import replace
+
 import pytest
 
 from cacheaware import names
 from cacheaware.act.conditions import Condition, Fault, Situation, conditions, dated
+from cacheaware.decide.circumstances import Circumstances, Contested, Reading, Wake
 from cacheaware.decide.decision import Decision
 from cacheaware.decide.fleet import FleetView, PodLoad, PodView, Unknown
 from cacheaware_sidecar.phase import Phase
@@ -142,3 +145,60 @@ def test_the_transition_time_moves_only_with_the_status():
     assert times == {"Ready": "then", "Conflicted": "now", "AbleToScale": "now"}
     assert dated(new, before, "now", 3)[0]["reason"] == "New"
     assert dated(new, before, "now", 3)[0]["observedGeneration"] == 3
+
+
+UNREAD = Reading(detail="queue: answered 503")
+
+
+def zero(reading, *, asleep=True):
+    view = fleet(spec=0)
+    return replace(view, around=Circumstances(wake=Wake(reading, None, asleep)))
+
+
+def test_a_target_that_sleeps_is_well_and_no_pause():
+    all_of = found(fleet=zero(Reading(0.0)), decision=decision("ScaledToZero"))
+
+    assert brief(all_of["Ready"]) == ("True", "ScaledToZero")
+    assert brief(all_of["ScalingActive"]) == ("True", "Scaling")
+
+
+def test_zero_by_hand_is_a_pause():
+    all_of = found(fleet=zero(Reading(5.0), asleep=False), decision=decision("Paused"))
+
+    assert brief(all_of["ScalingActive"]) == ("False", "Paused")
+
+
+def test_an_activation_that_cannot_be_read_is_told_and_at_zero_makes_it_unready():
+    all_of = found(fleet=zero(UNREAD), decision=decision("ActivationUnknown"))
+    told = all_of["MetricsAvailable"]
+
+    assert brief(told) == brief(all_of["Ready"]) == ("False", "ActivationUnknown")
+    assert told.message == "the activation signal is not known: queue: answered 503"
+
+    awake = replace(fleet(KNOWN), around=Circumstances(wake=Wake(UNREAD)))
+    all_of = found(fleet=awake, decision=decision())
+    assert brief(all_of["MetricsAvailable"]) == ("False", "ActivationUnknown")
+    assert all_of["Ready"].status == "True"
+
+
+def test_a_gap_in_the_pods_is_told_before_one_in_the_activation():
+    view = replace(fleet(KNOWN, TIMED_OUT), around=Circumstances(wake=Wake(UNREAD)))
+
+    told = found(fleet=view, decision=decision())["MetricsAvailable"]
+    assert told.reason == "MetricsTimedOut"
+
+
+def test_a_contest_names_the_other_writer_while_it_lasts():
+    contested = replace(fleet(KNOWN), around=Circumstances(contested=Contested("argocd", 30.0)))
+    all_of = found(fleet=contested, decision=decision("ReplicasContested"))
+
+    assert brief(all_of["Conflicted"]) == ("True", "ReplicasContested")
+    assert brief(all_of["Ready"]) == ("False", "ReplicasContested")
+    assert "field manager argocd" in all_of["Conflicted"].message
+
+
+@pytest.mark.parametrize("limit", ["PodsUnschedulable", "GpusUnknown"])
+def test_a_limit_that_needs_somebody_is_the_reason(limit):
+    limited = found(fleet=fleet(KNOWN), decision=decision(limited_by=("rate", limit)))
+
+    assert brief(limited["ScalingLimited"]) == ("True", limit)

@@ -242,3 +242,24 @@ async def test_a_fleet_that_has_no_learned_starts_keeps_what_is_in_the_status(ap
     await writer.write(subject, 1, having_learned(3), memory)
     await writer.write(subject, 2, FOUND, memory)
     assert api.get(SCALERS, "demo", "chat")["status"]["learned"]["starts"]
+
+
+async def test_that_we_took_the_last_replica_is_stored_read_again_and_cleared(api, writer, subject):
+    memory = StatusMemory()
+    await writer.sleeping(subject, memory)
+    stored = api.get(SCALERS, "demo", "chat")["status"]
+    assert stored["scaledToZeroAt"] == memory.scaled_to_zero_at is not None
+
+    after = StatusMemory()
+    await writer.recall(subject, after)
+    assert after.scaled_to_zero_at == stored["scaledToZeroAt"]
+    after.awake()
+    await writer.write(subject, 4, FOUND, after)
+    assert "scaledToZeroAt" not in api.get(SCALERS, "demo", "chat")["status"]
+
+
+async def test_where_that_cannot_be_stored_it_is_not_remembered_either(writer, subject):
+    memory = StatusMemory()
+    with pytest.raises(KubeError):
+        await writer.sleeping(replace(subject, uid="another"), memory)
+    assert memory.scaled_to_zero_at is None

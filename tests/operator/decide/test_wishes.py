@@ -101,6 +101,16 @@ class TestWarmPool:
 
         assert changes == 0
 
+    def test_a_fallback_is_for_the_whole_fleet(self, make, rounds):
+        policy = Policy(mode="Scale", warm_pool=2, fallback_after_seconds=60, fallback_replicas=5)
+        life, replicas = rounds(policy, replicas=3), 3
+        for _ in range(20):
+            pods = [make.unknown(f"p{i}") for i in range(replicas)]
+            replicas = life.round(make.fleet(pods), after=15).desired
+
+        assert replicas == 5
+        assert life.decisions[-1].reason == "Fallback"
+
     def test_a_silent_overloaded_fleet_still_takes_its_one_step(self, make, rounds):
         life = rounds(Policy(mode="Scale", warm_pool=1, max_replicas=20), replicas=3)
         full = PodLoad(usage=0.99, waiting=0.0, running=8.0)
