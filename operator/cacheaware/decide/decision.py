@@ -44,7 +44,9 @@ class Decision:
     raw: int | None = None
     """The recommendation before windows, tolerance, rates and bounds; None when unknown."""
     limited_by: tuple[str, ...] = ()
-    """minReplicas, maxReplicas, stabilization, rate, tolerance, starting, unknown, drain, ..."""
+    """minReplicas, maxReplicas, schedule, maxGpus, warmPool, activation, stabilization, rate,
+    tolerance, starting, unknown, drain, ...
+    """
     victims: tuple[Victim, ...] = ()
     """As many as replicas are lowered by, worth least first."""
     cordons: tuple[Victim, ...] = ()

@@ -8,6 +8,7 @@ so that a floor of eight hours lasts for eight hours in such a night, too.
 
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
+from functools import lru_cache
 from zoneinfo import ZoneInfo
 
 from cronsim import CronSim, CronSimError
@@ -16,6 +17,7 @@ from cacheaware.decide.circumstances import Floor
 from cacheaware.decide.cold_start import ENOUGH, Starts, percentile
 from cacheaware.decide.policy import Schedule
 
+MINUTE_S = 60
 AHEAD_PERCENTILE = 90
 UNLEARNED_S = 300.0
 """So long before its time a floor begins until enough starts were seen."""
@@ -68,6 +70,16 @@ def times(schedule: Schedule, after: float) -> Iterator[float]:
     return (at.timestamp() for at in CronSim(schedule.cron, began))
 
 
+@lru_cache(maxsize=4096)
+def next_after(schedule: Schedule, minute: int) -> float | None:
+    """The first time after a minute: times are whole minutes, so it is looked for once in each.
+
+    On the day that an hour comes twice, cron's next time may lie before the moment asked about.
+    """
+    after = float(minute * MINUTE_S)
+    return next((at for at in times(schedule, after) if at > after), None)
+
+
 def ahead_s(starts: Starts) -> float:
     """How long before its time a floor begins: the cold start that nine of ten pods keep."""
     known = percentile([one.total for one in starts], AHEAD_PERCENTILE)
@@ -90,9 +102,7 @@ def floor_of(schedules: Iterable[Schedule], starts: Starts, wall: float) -> Floo
 
 def held_by(schedule: Schedule, ahead_s: float, wall: float) -> Floor | None:
     """A schedule's floor, from `ahead_s` before its time until its end."""
-    ended = wall - schedule.duration_seconds
-    # On the day that an hour comes twice, cron's next time may lie before the moment asked about.
-    begins = next((at for at in times(schedule, ended) if at > ended), None)
+    begins = next_after(schedule, int((wall - schedule.duration_seconds) // MINUTE_S))
     if begins is None or begins - ahead_s > wall:
         return None
     told = f"{schedule.cron!r} ({schedule.time_zone})"

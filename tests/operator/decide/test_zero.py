@@ -1,11 +1,16 @@
 """To no replica and back."""
 
-import pytest
+from dataclasses import replace
 
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cacheaware.decide import decide
 from cacheaware.decide.circumstances import Circumstances, Floor, Reading, Wake
-from cacheaware.decide.fleet import PodLoad
+from cacheaware.decide.fleet import FleetView, PodLoad, PodView, Unknown
 from cacheaware.decide.memory import Memory
-from cacheaware.decide.policy import Activation, Policy
+from cacheaware.decide.policy import SCALE_DOWN, Activation, Policy
 from cacheaware.decide.zero import Quiet, quieted
 from cacheaware_sidecar.phase import Phase
 
@@ -170,3 +175,47 @@ class TestQuiet:
 def test_a_restart_begins_the_wait_anew(make):
     assert quieted(Quiet(), ZERO, 0.0, [make.idle()], 5000.0).lasted(5000.0) == 0.0
     assert Memory.start(0, 5000.0).replicas == 0
+
+
+STEPS = st.lists(
+    st.tuples(
+        st.sampled_from([5.0, 5.0, 5.0, 30.0, 70.0]),
+        st.sampled_from([0.0, 0.0, 0.0, 0.0, None, 2.0]),
+        st.sampled_from(["empty", "empty", "empty", "unknown", "busy"]),
+    ),
+    min_size=1,
+    max_size=60,
+)
+LOADS = {
+    "empty": PodLoad(running=0.0, waiting=0.0, usage=0.0),
+    "busy": PodLoad(running=2.0, waiting=0.0, usage=0.1),
+    "unknown": None,
+}
+
+
+@settings(max_examples=200, deadline=None)
+@given(steps=STEPS)
+def test_it_goes_to_zero_only_when_all_is_known_to_have_been_quiet_for_long_enough(steps):
+    rule = Activation(threshold=0, idle_seconds=60)
+    policy = replace(
+        POLICY, activation=rule, scale_down=replace(SCALE_DOWN, stabilization_seconds=0)
+    )
+    quiet, now, memory, past = Quiet(), 1000.0, Memory.start(1, 1000.0), []
+    for seconds, value, state in steps:
+        now += seconds
+        load = LOADS[state]
+        pod = PodView(name="a", load=load, unknown=None if load else Unknown.REFUSED, idle_rounds=9)
+        reading = Reading(value)
+        quiet = quieted(quiet, reading, 0.0, [pod], now)
+        past.append((now, value, state))
+        around = Circumstances(wake=Wake(reading, quiet.lasted(now)))
+        view = FleetView(namespace="n", name="c", spec_replicas=1, pods=(pod,), around=around)
+        decision, memory = decide(view, policy, memory, now)
+        if decision.desired == 0:
+            recent = [one for one in past if one[0] >= now - rule.idle_seconds]
+            assert (value, state) == (0.0, "empty")
+            assert past[0][0] <= now - rule.idle_seconds
+            assert not any(value == 2.0 or state == "busy" for _, value, state in recent)
+            known = [at for at, value, state in past if (value, state) == (0.0, "empty")]
+            assert any(at <= now - rule.idle_seconds for at in known)
+            return
