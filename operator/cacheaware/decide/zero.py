@@ -47,9 +47,10 @@ def quieted(
     value = reading.value
     if (value is not None and value > threshold) or any(busy(pod) for pod in served):
         return Quiet()
+    went_on = before if now - before.seen <= GAP_SECONDS else Quiet()
     if value is not None and all(empty(pod) for pod in served):
-        return Quiet(now if before.since is None else before.since, now)
-    return before if now - before.seen <= GAP_SECONDS else Quiet()
+        return Quiet(now if went_on.since is None else went_on.since, now)
+    return went_on
 
 
 def starts(pod: PodView) -> bool:

@@ -1,6 +1,7 @@
 """To no replica and back."""
 
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
@@ -141,7 +142,8 @@ class TestQuiet:
         pods = [make.idle()]
 
         assert self.after((0, ZERO, pods)) == 0.0
-        assert self.after((0, ZERO, pods), (400, ZERO, pods), (300, ZERO, pods)) == 700.0
+        assert self.after((0, ZERO, pods), *[(50, ZERO, pods)] * 14) == 700.0
+        assert self.after((0, ZERO, pods), (61, ZERO, pods)) == 0.0
 
     def test_a_call_or_a_request_begins_it_anew(self, make):
         idle, busy = [make.idle()], [make.idle(), make.pod("b", kv=0.1, running=1.0)]
@@ -218,4 +220,7 @@ def test_it_goes_to_zero_only_when_all_is_known_to_have_been_quiet_for_long_enou
             assert not any(value == 2.0 or state == "busy" for _, value, state in recent)
             known = [at for at, value, state in past if (value, state) == (0.0, "empty")]
             assert any(at <= now - rule.idle_seconds for at in known)
+            since = max(at for at in known if at <= now - rule.idle_seconds)
+            seen = [at for at in known if at >= since]
+            assert all(later - at <= 60.0 for at, later in pairwise(seen))
             return
