@@ -250,7 +250,7 @@ class ScalerSpec(Model):
     fallback: Fallback | None = None
     """What to do when nothing is known of the load; without it the replicas are held."""
     headroom_percent: int = Field(default=0, ge=0, le=100)
-    """So much more than the load asks for is kept ready, in percent of it."""
+    """So much more than what is foreseen is kept ready, in percent of it."""
     warm_pool: int = Field(default=0, ge=0, le=10_000)
     """So many replicas more than the load asks for, up to maxReplicas."""
     max_gpus: int | None = Field(default=None, ge=1, le=1_000_000)

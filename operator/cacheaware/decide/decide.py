@@ -57,7 +57,8 @@ def decide(fleet: FleetView, policy: Policy, memory: Memory, now: float) -> tupl
     # 2. What the load asks for: any signal grows, all signals shrink.
     memory, signals = foreseen(fleet, supply, policy, memory, now)
     found = recommend(
-        without_pool(current, policy), supply, signals, memory, policy=policy, now=now)
+        without_pool(current, policy), supply, signals, memory, policy=policy, now=now
+    )
     found = with_pool(found, current, policy)
     memory = memory.recommended(found.replicas, now)
     # 3. The windows: the lowest of the one for growing, the highest of the one for shrinking.

