@@ -1,6 +1,7 @@
 """What a round has seen of the demand: KV in use, prefill that came, requests that wait."""
 
 from collections.abc import Sequence
+from math import fsum
 
 from cacheaware.decide.demand import NANO, Signal, expected_of, loaded, nano, pod_of
 from cacheaware.decide.history import History, Moment
@@ -55,9 +56,9 @@ def moment_of(
 
 
 def summed(numbers: Sequence[float | None]) -> float | None:
-    """The sum of the known numbers; None of none."""
+    """The sum of the known numbers, whatever their order; None of none."""
     known = [number for number in numbers if number is not None]
-    return sum(known) if known else None
+    return fsum(known) if known else None
 
 
 def size_of(supply: Supply, loads: Sequence[Load], pod: int) -> float:
@@ -85,7 +86,7 @@ def prompt_tokens_of(loads: Sequence[Load], more: float, seconds: float) -> floa
 
 def mean(numbers: Sequence[float]) -> float:
     """The mean; 0 of none."""
-    return sum(numbers) / len(numbers) if numbers else 0.0
+    return fsum(numbers) / len(numbers) if numbers else 0.0
 
 
 def came_to(load: Load, seconds: float) -> float | None:
