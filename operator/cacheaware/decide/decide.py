@@ -187,7 +187,10 @@ def looked(fleet: FleetView, policy: Policy, memory: Memory, now: float) -> tupl
     live = live_pods(fleet)
     missing = len(live) < fleet.spec_replicas
     gone_for = now - memory.missing_since if missing and memory.missing_since is not None else 0.0
-    cordons = frozenset(pod.uid for pod in live if still_cordoned(pod, fleet, memory))
+    given_up = memory.cordons
+    cordons = frozenset(
+        pod.uid for pod in live if pod.uid in given_up and still_cordoned(pod, fleet)
+    )
     memory = memory.cordoning(cordons, now)
     supply = supply_of(fleet, policy, gone_for, cordons)
     starting = supply.starting + supply.overdue
@@ -207,14 +210,12 @@ def looked(fleet: FleetView, policy: Policy, memory: Memory, now: float) -> tupl
     return memory, supply
 
 
-def still_cordoned(pod: PodView, fleet: FleetView, memory: Memory) -> bool:
+def still_cordoned(pod: PodView, fleet: FleetView) -> bool:
     """Whether a pod that was given up still is.
 
     While nothing is known of it, it is as it was last seen: cordoned, or not yet if it fell silent
     just after its cordon, and that call was not refused.
     """
-    if pod.uid not in memory.cordons:
-        return False
     unseen = pod.load is None and pod.phase is Phase.SERVING and pod.no_cordon is None
     return pod.cordoned_by == fleet.uid or unseen
 

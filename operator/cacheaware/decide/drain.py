@@ -6,7 +6,7 @@ can't carry is ordered. A pod that won't empty in time comes back as well, and i
 while: its clients keep their connections, and cutting them is not ours.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
 
@@ -92,14 +92,14 @@ def plan_of(fleet: Fleet, memory: Memory, now: float) -> Plan:
     """Plan this round's part of a shrink, or of calling one off."""
     cordoned = fleet.asked.supply.cordoned
     back = [coming_back(pod, LEFT_BEHIND) for pod in left_behind(fleet)]
-    late = [pod for pod in cordoned if timed_out(pod, fleet, memory, now)]
-    back += [coming_back(pod, why_late(pod.view, cordoned_for(pod, memory, now))) for pod in late]
+    lasted = memory.cordoned_seconds(now)
+    late = [pod for pod in cordoned if timed_out(pod, fleet, lasted)]
+    back += [coming_back(pod, why_late(pod.view, cordoned_for(pod, lasted))) for pod in late]
     bars = tuple(Bar(pod.view.uid, now + BARRED_S, reason_late(pod.view)) for pod in late)
-    kept = [pod for pod in cordoned if pod not in late]
+    kept = without(cordoned, late)
     returning = wanted_back(fleet, kept)
-    for pod, why in returning:
-        back.append(coming_back(pod, why))
-        kept.remove(pod)
+    back += [coming_back(pod, why) for pod, why in returning]
+    kept = without(kept, (pod for pod, _ in returning))
     begun = Plan(
         # What those that return can't carry is ordered in the next round, which sees it.
         desired=fleet.spec if returning else max(fleet.spec, fleet.goal),
@@ -120,11 +120,12 @@ def shed(fleet: Fleet, memory: Memory, now: float, kept: list[Pod], begun: Plan)
     direct = found.victims if found else ()
     fresh = to_cordon(asked, found) if found else []
     gone = [] if direct else empty_ones(fleet, kept)
-    out = [emptied(pod, cordoned_for(pod, memory, now)) for pod in gone]
+    lasted = memory.cordoned_seconds(now)
+    out = [emptied(pod, cordoned_for(pod, lasted)) for pod in gone]
     if found and fresh and found.replicas + len(fresh) >= more:
         found = replace(found, why_less="")
     planned = [giving_up(pod) for pod in fresh]
-    staying = [keeping(pod) for pod in kept if pod not in gone]
+    staying = [keeping(pod) for pod in without(kept, gone)]
     advised = () if fleet.acts else tuple(planned)
     return replace(
         begun,
@@ -135,13 +136,23 @@ def shed(fleet: Fleet, memory: Memory, now: float, kept: list[Pod], begun: Plan)
     )
 
 
+def without(pods: Iterable[Pod], others: Iterable[Pod]) -> list[Pod]:
+    """Pods but for those others, in their order."""
+    out = {pod.view.uid for pod in others}
+    return [pod for pod in pods if pod.view.uid not in out]
+
+
 def asked_for(fleet: Fleet, memory: Memory, more: int, kept: int, begun: Plan) -> Asked:
     """What the choice of further pods needs to know."""
     supply, kind, back = fleet.asked.supply, fleet.asked.kind, begun.uncordons
     out = {pod.view.uid for pod in supply.cordoned} | {one.uid for one in back}
     free = [pod for pod in supply.live if pod.view.uid not in out]
     fitting = [pod for pod in candidates(supply) if fits(pod, fleet.asked.cold_start_s)]
-    able = [pod for pod in fitting if obstacle(pod.view, kind, memory) is None and pod in free]
+    able = [
+        pod
+        for pod in fitting
+        if pod.view.uid not in out and obstacle(pod.view, kind, memory) is None
+    ]
     return replace(
         fleet.asked,
         replicas=more,
@@ -175,9 +186,8 @@ def found_for(asked: Asked) -> Shrink | None:
 
 def left_behind(fleet: Fleet) -> list[Pod]:
     """Pods with a cordon of ours that this run did not ask for, or asks for no more."""
-    known = fleet.asked.supply.cordoned
     ours = (pod for pod in fleet.asked.supply.live if pod.view.cordoned_by == fleet.scaler)
-    return [pod for pod in ours if pod not in known]
+    return without(ours, fleet.asked.supply.cordoned)
 
 
 def wanted_back(fleet: Fleet, kept: Sequence[Pod]) -> list[tuple[Pod, str]]:
@@ -188,7 +198,7 @@ def wanted_back(fleet: Fleet, kept: Sequence[Pod]) -> list[tuple[Pod, str]]:
     ranked = most_worth(fleet, kept)
     back = [(pod, RETURNED) for pod in ranked[:needed]]
     rest = ranked[needed:]
-    back += [(pod, OUT_OF_ORDER) for pod in rest if out_of_order(fleet, pod)]
+    back += [(pod, OUT_OF_ORDER) for pod in out_of_order(fleet, rest)]
     if not back and fleet.asked.kind in BY_COST:
         new = sum(pod.never_served for pod in fleet.asked.supply.live)
         back += [(pod, NEW_ONE_GOES) for pod in rest[:new]]
@@ -201,13 +211,13 @@ def most_worth(fleet: Fleet, kept: Iterable[Pod]) -> list[Pod]:
     return sorted(ranked, key=lambda pod: pod.load is None)
 
 
-def out_of_order(fleet: Fleet, pod: Pod) -> bool:
-    """Whether the workload would take other pods first: it takes them by their ordinals."""
+def out_of_order(fleet: Fleet, pods: Iterable[Pod]) -> list[Pod]:
+    """Those before which the workload would take others: it takes them by their ordinals."""
     supply, kind = fleet.asked.supply, fleet.asked.kind
     if kind not in BY_ORDINAL:
-        return False
+        return []
     places = len(supply.cordoned) - uncreated_of(kind, supply)
-    return pod not in by_ordinal(supply.live)[: max(0, places)]
+    return without(pods, by_ordinal(supply.live)[: max(0, places)])
 
 
 def empty_ones(fleet: Fleet, kept: Sequence[Pod]) -> list[Pod]:
@@ -221,7 +231,10 @@ def empty_ones(fleet: Fleet, kept: Sequence[Pod]) -> list[Pod]:
         return []
     if kind in BY_COST:
         return by_worth(fleet.asked, (pod for pod in kept if is_out(pod, fleet)))
-    return list(takewhile(lambda pod: pod in kept and is_out(pod, fleet), by_ordinal(supply.live)))
+    ours = {pod.view.uid for pod in kept}
+    return list(
+        takewhile(lambda pod: pod.view.uid in ours and is_out(pod, fleet), by_ordinal(supply.live))
+    )
 
 
 def is_out(pod: Pod, fleet: Fleet) -> bool:
@@ -247,14 +260,14 @@ def to_cordon(asked: Asked, found: Shrink) -> list[Pod]:
     if asked.kind in BY_COST:
         return carried(asked, by_worth(asked, ready))[:most]
     top = [] if asked.cordoned else by_ordinal(supply.live)[:1]
-    return carried(asked, [pod for pod in top if pod in ready])
+    return carried(asked, [pod for pod in top if pod.view.uid in asked.able])
 
 
-def timed_out(pod: Pod, fleet: Fleet, memory: Memory, now: float) -> bool:
+def timed_out(pod: Pod, fleet: Fleet, lasted: Mapping[str, float]) -> bool:
     """Whether a pod had its time to empty and is not, as far as can be seen."""
-    return cordoned_for(pod, memory, now) >= fleet.deadline_s and not pod.view.empty
+    return cordoned_for(pod, lasted) >= fleet.deadline_s and not pod.view.empty
 
 
-def cordoned_for(pod: Pod, memory: Memory, now: float) -> float:
+def cordoned_for(pod: Pod, lasted: Mapping[str, float]) -> float:
     """Seconds since a pod's cordon; its sidecar does not tell them while it is silent."""
-    return max(pod.view.cordoned_s, memory.cordoned_for(pod.view.uid, now))
+    return max(pod.view.cordoned_s, lasted.get(pod.view.uid, 0.0))

@@ -127,9 +127,9 @@ class Memory:
             given_up=tuple(sorted(before.get(uid, Since(uid, now)) for uid in cordons)),
         )
 
-    def cordoned_for(self, uid: str, now: float) -> float:
-        """Seconds since a pod was given up."""
-        return next((now - one.at for one in self.given_up if one.uid == uid), 0.0)
+    def cordoned_seconds(self, now: float) -> dict[str, float]:
+        """Seconds since pods were given up, by their uids."""
+        return {one.uid: now - one.at for one in self.given_up}
 
     def grown_within(self, seconds: float, now: float) -> bool:
         """Whether pods were ordered or brought back lately."""
