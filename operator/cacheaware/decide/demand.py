@@ -5,6 +5,7 @@ Sums are integers in billionths, so that 42.4 / 0.8 is 53 and no order of pods c
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from math import fsum
 
 from cacheaware.decide.decision import Term
 from cacheaware.decide.forecast import Forecast, forecast_of
@@ -263,8 +264,8 @@ def loaded(supply: Supply) -> tuple[Pod, ...]:
 
 
 def summed(pods: Iterable[Pod], amount: Callable[[Pod], float | None]) -> int:
-    """A sum over pods; unknown adds nothing."""
-    return sum(nano(amount(pod) or 0.0) for pod in pods)
+    """A sum over pods, whatever their order; unknown adds nothing."""
+    return nano(fsum(amount(pod) or 0.0 for pod in pods))
 
 
 def low_of(pod: Pod, field: Callable[[Load], float | None]) -> float | None:

@@ -216,7 +216,7 @@ def place_of(view: PodView, starts: Starts, deadline_s: float) -> str:
 def pod_of(view: PodView, keep_stale_s: float) -> Pod:
     """A pod with its numbers checked."""
     kept = view.stale_load if view.stale_age_s < keep_stale_s else None
-    return Pod(view, checked(view.load), checked(kept))
+    return Pod(view, checked(view.load), None if kept is None else checked(kept))
 
 
 def checked(load: PodLoad | None) -> Load | None:
@@ -225,30 +225,44 @@ def checked(load: PodLoad | None) -> Load | None:
         return None
     capacity = sized(load.capacity_tokens)
     usage = fullest(load, capacity)
-    found = Load(
-        running=within(load.running, MOST),
-        waiting=within(load.waiting, MOST),
-        usage=usage,
-        used_tokens=used_tokens(load, usage, capacity),
-        capacity_tokens=capacity,
-        tokens_per_request=within(load.tokens_per_request, MOST),
-        prefix_hit_ratio=within(load.prefix_hit_ratio, 1.0),
-        prompt_tokens_per_s=within(load.prompt_tokens_per_s, MOST),
-        ttft_p90_s=within(load.ttft_p90_s, MOST),
-        prompt_tokens_per_request=within(load.prompt_tokens_per_request, MOST),
-        new_prompt_tokens=within(load.new_prompt_tokens, MOST),
-        seconds_to_empty=seconds_to_empty(load),
-        adapters=load.adapters,
+    running, waiting, tokens, prompts_per_s, ttft, prompt, new = [
+        number if number is not None and 0 <= number <= MOST else None
+        for number in (
+            load.running,
+            load.waiting,
+            load.tokens_per_request,
+            load.prompt_tokens_per_s,
+            load.ttft_p90_s,
+            load.prompt_tokens_per_request,
+            load.new_prompt_tokens,
+        )
+    ]
+    if running is waiting is usage is None:
+        return None
+    return Load(
+        running,
+        waiting,
+        usage,
+        used_tokens(load, usage, capacity),
+        capacity,
+        tokens,
+        within(load.prefix_hit_ratio, 1.0),
+        prompts_per_s,
+        ttft,
+        prompt,
+        new,
+        seconds_to_empty(load, running, waiting),
+        load.adapters,
     )
-    return None if found.running is found.waiting is found.usage is None else found
 
 
-def seconds_to_empty(load: PodLoad) -> float | None:
+def seconds_to_empty(load: PodLoad, running: float | None, waiting: float | None) -> float | None:
     """Requests x tokens of an answer over the speed at which the pod makes tokens."""
-    running, waiting = within(load.running, MOST), within(load.waiting, MOST)
-    tokens, speed = load.generation_tokens_per_request, load.generation_tokens_per_s
-    tokens, speed = within(tokens, MOST), within(speed, MOST)
-    if running is None or waiting is None or tokens is None or not speed:
+    if running is None or waiting is None or load.generation_tokens_per_request is None:
+        return None
+    tokens = within(load.generation_tokens_per_request, MOST)
+    speed = within(load.generation_tokens_per_s, MOST)
+    if tokens is None or not speed:
         return None
     return within((running + waiting) * tokens / speed, MOST)
 

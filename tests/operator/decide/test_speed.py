@@ -11,6 +11,10 @@ from cacheaware.decide.cold_start import Learned
 from cacheaware.decide.policy import Policy, RatePolicy, Rules
 
 BUDGET_S = 0.002
+YARDSTICK_S = 0.0005
+"""What the yardstick takes on the machine that the budget is meant for: a quiet core of a cloud's
+virtual machine. Where the yardstick takes longer, in the same moments, so may a decision.
+"""
 LINEAR = 2.5
 """Sorting, and caches that no longer hold all, make fifty times as many pods a little dearer."""
 
@@ -54,8 +58,16 @@ def settings(make):
 @pytest.mark.parametrize("going", ["growing", "shrinking"])
 def test_a_decision_for_100_pods_takes_two_milliseconds_at_most(settings, going):
     setting = settings(going, 100)
-    share = best_of(setting, 200) / BUDGET_S
-    print(f"\ndecide, 100 pods, {going}: {share * 2:.2f} ms = {share:.0%} of the budget")
+    took, yardstick = [], []
+    for _ in range(200):
+        took.append(timed(lambda: decide(*setting, 400.0)))
+        yardstick.append(timed(lambda: sum(number * number for number in range(10_000))))
+    slow = max(1.0, min(yardstick) / YARDSTICK_S)
+    share = min(took) / slow / BUDGET_S
+    print(
+        f"\ndecide, 100 pods, {going}: {min(took) * 1000:.2f} ms on a machine that takes"
+        f" {slow:.2f} times as long = {share:.0%} of the budget"
+    )
 
     assert decide(*setting, 400.0)[0].changes
     if sys.gettrace() is None:  # a coverage run takes five times as long
@@ -76,11 +88,11 @@ def test_the_time_for_a_decision_grows_with_the_pods(settings, going, sidecar):
 
 
 def best_of(setting, times):
-    """Of the thread's own seconds: what else runs does not count."""
-    return min(timed(setting) for _ in range(times))
+    return min(timed(lambda: decide(*setting, 400.0)) for _ in range(times))
 
 
-def timed(setting):
+def timed(work):
+    """The thread's own seconds: what else runs does not count."""
     began = time.thread_time()
-    decide(*setting, 400.0)
+    work()
     return time.thread_time() - began
