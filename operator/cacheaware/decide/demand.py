@@ -103,13 +103,14 @@ def with_past(
         return ()
     kv, pending = signals
     pods = sizes_of(kv, history)
+    unseen = nano(kv.pods(kv.high - kv.low, pod_of(kv, history)))
     if history.prefill is not None and history.lasting_queue is not None:
         lasting = min(pending.low, nano(history.lasting_queue))
         pending = replace(pending, low=lasting, note="what has waited through the last minute")
     if (ahead := forecast_of(history, lead_s)) is not None:
-        return kv, pending, forecast_signal(ahead, pods, policy.headroom_percent)
+        return kv, pending, forecast_signal(ahead, pods, unseen, policy.headroom_percent)
     if history.prefill is not None:
-        return kv, pending, prefill_signal(history.prefill, pods)
+        return kv, pending, prefill_signal(history.prefill, pods, unseen)
     return kv, pending
 
 
@@ -126,15 +127,21 @@ def sizes_of(kv: Signal, history: History) -> tuple[int, ...]:
     return tuple(-(-size * NANO // pod) for size in kv.capacity)
 
 
-def forecast_signal(ahead: Forecast, pods: tuple[int, ...], headroom_percent: int) -> Signal:
-    """Pods that will be needed, with the user's headroom."""
+def forecast_signal(
+    ahead: Forecast, pods: tuple[int, ...], unseen: int, headroom_percent: int
+) -> Signal:
+    """Pods that will be needed, with the user's headroom.
+
+    `unseen` is what those that are not known may hold: they are in no history, and count as full
+    when shrinking.
+    """
     need = nano(ahead.need * (100 + headroom_percent) / 100)
     wanted = f", {headroom_percent} % headroom" if headroom_percent else ""
     return Signal(
         name="forecast",
         unit="pods",
         low=need,
-        high=need,
+        high=need + unseen,
         capacity=pods,
         percent=100,
         known=len(pods),
@@ -144,13 +151,13 @@ def forecast_signal(ahead: Forecast, pods: tuple[int, ...], headroom_percent: in
     )
 
 
-def prefill_signal(need: float, pods: tuple[int, ...]) -> Signal:
+def prefill_signal(need: float, pods: tuple[int, ...], unseen: int) -> Signal:
     """Prefill of the last minute, in pods at target."""
     return Signal(
         name="prefill",
         unit="pods",
         low=nano(need),
-        high=nano(need),
+        high=nano(need) + unseen,
         capacity=pods,
         percent=100,
         known=len(pods),

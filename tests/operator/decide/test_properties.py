@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 
 from cacheaware.decide import Memory, decide
 from cacheaware.decide.fleet import FleetView, PodLoad, PodView, Unknown
+from cacheaware.decide.forecast import WAYS
+from cacheaware.decide.history import History, Judged
 from cacheaware.decide.policy import Policy, RatePolicy, Rules
 from cacheaware.names import Reasons
 from cacheaware_sidecar.phase import Phase
@@ -34,6 +36,8 @@ def loads(count, tokens, share, seconds):
         prompt_tokens_per_s=tokens,
         prefix_hit_ratio=share,
         ttft_p90_s=seconds,
+        prompt_tokens_per_request=tokens,
+        new_prompt_tokens=tokens,
     )
 
 
@@ -158,6 +162,23 @@ POLICIES = st.builds(
 )
 
 
+NO_PAST = History()
+NEED = st.sampled_from([0.0, 0.3, 1.0, 2.7, 5.0, 9.4])
+JUDGED = st.builds(Judged, reserve=st.sampled_from([-2.0, 0.0, 0.4, 3.0]), cost=NEED)
+PASTS = st.builds(
+    History,
+    needs=st.lists(NEED, min_size=1, max_size=30).map(lambda some: tuple(some * 3)),
+    prefills=st.lists(NEED, max_size=12).map(tuple),
+    queues=st.lists(NEED, max_size=12).map(tuple),
+    waiting=st.none() | NEED,
+    began=st.sampled_from([995.0, 998.0]),
+    work=st.none() | NEED,
+    judged=st.lists(st.none() | JUDGED, min_size=len(WAYS), max_size=len(WAYS)).map(tuple),
+    turn=st.just(0),
+)
+"""Histories that were judged, and in which no way is judged anew in this round."""
+
+
 GENEROUS = POLICIES.map(
     lambda policy: replace(
         policy,
@@ -172,9 +193,9 @@ GENEROUS = POLICIES.map(
 """Policies that let a fleet shrink as far as it may."""
 
 
-def open_memory(replicas, now=1000.0):
+def open_memory(replicas, now=1000.0, past=NO_PAST):
     """A memory whose windows are full of nothing: whatever is asked for may be done."""
-    return replace(Memory.start(replicas, now), peaks=(), lows=())
+    return replace(Memory.start(replicas, now), peaks=(), lows=(), history=past)
 
 
 @settings(max_examples=300, deadline=None)
@@ -200,9 +221,9 @@ def test_it_never_raises_and_always_explains_itself(views, policy, steps):
 
 
 @settings(max_examples=300, deadline=None)
-@given(view=FLEETS, policy=POLICIES)
-def test_bounds_always_hold(view, policy):
-    decision, _ = decide(view, policy, open_memory(view.spec_replicas), 1000.0)
+@given(view=FLEETS, policy=POLICIES, past=PASTS)
+def test_bounds_always_hold(view, policy, past):
+    decision, _ = decide(view, policy, open_memory(view.spec_replicas, past=past), 1000.0)
 
     assert decision.desired <= max(policy.max_replicas, decision.current)
     assert decision.desired >= min(policy.min_replicas, decision.current)
@@ -213,9 +234,9 @@ def test_bounds_always_hold(view, policy):
 
 
 @settings(max_examples=300, deadline=None)
-@given(view=CALM_FLEETS | FLEETS, policy=GENEROUS)
-def test_every_pod_that_goes_is_named_and_one_that_may_go(view, policy):
-    decision, _ = decide(view, policy, open_memory(view.spec_replicas), 1000.0)
+@given(view=CALM_FLEETS | FLEETS, policy=GENEROUS, past=st.just(NO_PAST) | PASTS)
+def test_every_pod_that_goes_is_named_and_one_that_may_go(view, policy, past):
+    decision, _ = decide(view, policy, open_memory(view.spec_replicas, past=past), 1000.0)
     by_name = {pod.name: pod for pod in view.pods}
     live = sum(not pod.terminating for pod in view.pods)
     lowered = max(0, decision.current - decision.desired)
@@ -233,10 +254,10 @@ def test_every_pod_that_goes_is_named_and_one_that_may_go(view, policy):
 
 
 @settings(max_examples=200, deadline=None)
-@given(view=CALM_FLEETS | FLEETS, policy=GENEROUS | POLICIES, data=st.data())
-def test_the_order_of_pods_changes_nothing(view, policy, data):
+@given(view=CALM_FLEETS | FLEETS, policy=GENEROUS | POLICIES, past=PASTS, data=st.data())
+def test_the_order_of_pods_changes_nothing(view, policy, past, data):
     other = replace(view, pods=tuple(data.draw(st.permutations(view.pods))))
-    memory = open_memory(view.spec_replicas)
+    memory = open_memory(view.spec_replicas, past=past)
 
     assert decide(view, policy, memory, 1000.0) == decide(other, policy, memory, 1000.0)
 
@@ -246,9 +267,10 @@ def test_the_order_of_pods_changes_nothing(view, policy, data):
     view=CALM_FLEETS | RATIO_FLEETS,
     policy=GENEROUS | POLICIES,
     seen=RATIOS | st.just(IDLE),
+    past=st.just(NO_PAST) | PASTS,
     data=st.data(),
 )
-def test_losing_sight_of_a_pod_never_turns_the_direction(view, policy, seen, data):
+def test_losing_sight_of_a_pod_never_turns_the_direction(view, policy, seen, past, data):
     """What is decided with a pod unknown lies between holding and what is decided with it known.
 
     Unknown counts as full when shrinking: at its target's queue, so no more than that was there.
@@ -271,7 +293,7 @@ def test_losing_sight_of_a_pod_never_turns_the_direction(view, policy, seen, dat
         )
         for load, unknown, rounds in ((seen, None, 3), (None, Unknown.REFUSED, 0))
     )
-    memory = open_memory(current)
+    memory = open_memory(current, past=past)
 
     known = decide(lit, policy, memory, 1000.0)[0]
     blind = decide(dark, policy, memory, 1000.0)[0]
@@ -281,8 +303,8 @@ def test_losing_sight_of_a_pod_never_turns_the_direction(view, policy, seen, dat
 
 
 @settings(max_examples=300, deadline=None)
-@given(view=RATIO_FLEETS, policy=POLICIES, data=st.data())
-def test_more_load_never_means_fewer_replicas(view, policy, data):
+@given(view=RATIO_FLEETS, policy=POLICIES, past=st.just(NO_PAST) | PASTS, data=st.data())
+def test_more_load_never_means_fewer_replicas(view, policy, past, data):
     busy = [pod for pod in view.pods if pod.load and pod.load.waiting is not None]
     assume(busy)
     pod = data.draw(st.sampled_from(busy))
@@ -290,7 +312,7 @@ def test_more_load_never_means_fewer_replicas(view, policy, data):
     usage = min(1.0, pod.load.usage + more / 50) if pod.load.usage is not None else None
     load = replace(pod.load, waiting=pod.load.waiting + more, usage=usage)
     heavy = replace(view, pods=tuple(replace(p, load=load) if p is pod else p for p in view.pods))
-    memory = open_memory(view.spec_replicas)
+    memory = open_memory(view.spec_replicas, past=past)
 
     assert (
         decide(heavy, policy, memory, 1000.0)[0].desired
@@ -304,10 +326,11 @@ def test_more_load_never_means_fewer_replicas(view, policy, data):
     views=st.lists(FLEETS, min_size=1, max_size=6),
     policy=POLICIES,
     gap=st.sampled_from([5.0, 20.0, 55.0]),
+    past=st.just(NO_PAST) | PASTS,
 )
-def test_a_restart_shrinks_nothing_within_the_window(spec, views, policy, gap):
+def test_a_restart_shrinks_nothing_within_the_window(spec, views, policy, gap, past):
     policy = replace(policy, min_replicas=1, max_replicas=12)
-    memory, now = Memory.start(spec, 1000.0), 1000.0
+    memory, now = replace(Memory.start(spec, 1000.0), history=past), 1000.0
     window = policy.scale_down.stabilization_seconds
     for view in views:
         seen = replace(view, spec_replicas=spec)
