@@ -4,10 +4,12 @@ VENV := .venv
 BIN := $(VENV)/bin
 CONSTRAINTS := constraints.txt
 CLUSTER := $(PYTHON) -m tests.cluster
+BENCH := $(BIN)/cacheaware simulate bench
 # The parts that import nothing but the standard library: tested whole, each branch of them.
 PURE := */cacheaware/decide/*,*/cacheaware_sidecar/kv/*,*/cacheaware_sidecar/engines/*,*/cacheaware_sim/engine.py
 
-.PHONY: help install lint format test unit coverage demo e2e e2e-vllm e2e-drain docs docs-check images \
+.PHONY: help install lint format test unit coverage bench bench-full bench-tune bench-quick demo \
+	e2e e2e-vllm e2e-drain docs docs-check images \
 	cluster-up cluster-down clean
 
 help: ## what the targets do
@@ -52,6 +54,18 @@ e2e-vllm: install ## the end-to-end tests on the real vLLM (4 minutes and 6 GB t
 e2e-drain: install ## pods go in every way, engines end by every habit: what clients lose (an hour)
 	rm -f build/drain.jsonl
 	$(BIN)/pytest -m drain -s; code=$$?; $(BIN)/python -m tests.e2e.drain.page; exit $$code
+
+bench: install ## the benchmark, 90 minutes on 2 cores; what is stored is not run again
+	$(BENCH); code=$$?; $(BENCH) --report docs/benchmark.md && exit $$code
+
+bench-full: install bench-tune ## with a whole day, other models, GPUs, cold starts: hours
+	$(BENCH) --part full; code=$$?; $(BENCH) --report docs/benchmark.md && exit $$code
+
+bench-tune: install ## the peers' settings on the train split
+	$(BENCH) --tune
+
+bench-quick: install ## five minutes: fails where our policy fell behind its recorded front
+	$(BENCH) --part quick
 
 demo: install ## a cluster, mock engines, load: watch it grow and shrink, with reasons
 	$(BIN)/python -m tests.e2e.demo

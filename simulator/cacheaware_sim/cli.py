@@ -7,7 +7,7 @@ import typer
 
 from cacheaware.cli.errors import BadInputError
 from cacheaware.cli.output import Format, OutputOption, print_json, print_table
-from cacheaware_sim import cli_bound, cli_run, cli_validate
+from cacheaware_sim import cli_bench, cli_bound, cli_run, cli_validate
 from cacheaware_sim.__main__ import NEEDS_EXTRA
 from cacheaware_sim.__main__ import serve as serve_engine
 from cacheaware_sim.load_plan import LoadError, LoadPlan
@@ -19,6 +19,7 @@ simulate = typer.Typer(
     no_args_is_help=True,
 )
 simulate.command()(cli_run.run)
+simulate.command()(cli_bench.bench)
 simulate.command()(cli_bound.bound)
 simulate.command()(cli_validate.validate)
 

@@ -12,6 +12,7 @@ from cacheaware_sim.cli_options import (
     FormatOption,
     FromOption,
     GpuOption,
+    JitterOption,
     ModelOption,
     PrefixCachingOption,
     ScaleOption,
@@ -45,6 +46,7 @@ def bound(
         int | None, typer.Option(help="pods at the start", show_default="8")
     ] = None,
     scale: ScaleOption = 1.0,
+    jitter: JitterOption = 0.0,
     seed: Annotated[int, typer.Option(help="of scaling")] = 0,
     slo_ttft_ms: TtftOption = 1000.0,
     slo_tpot_ms: TpotOption = 100.0,
@@ -71,6 +73,7 @@ def bound(
         start_replicas=start_replicas,
         max_replicas=1000,
         scale=scale,
+        jitter_s=jitter,
         seed=seed,
         slo_ttft_ms=slo_ttft_ms,
         slo_tpot_ms=slo_tpot_ms,

@@ -17,10 +17,13 @@ ModelOption = Annotated[str, typer.Option(help="with --gpu and --tp: the profile
 GpuOption = Annotated[str, typer.Option(help="l40s, a100, h100, h200, ...")]
 TpOption = Annotated[int, typer.Option(help="GPUs per pod (tensor parallel)")]
 CoefficientsOption = Annotated[
-    str, typer.Option(help="recommended: c0 + 8 %, a1 + 20 %; raw: kernel times alone")
+    str, typer.Option(help="recommended: c0 + 8 %, a1 + 20 %; raw, slow-prefill, slow-decode")
 ]
 ColdStartOption = Annotated[float, typer.Option(help="mean seconds from ordered to serving")]
 ScaleOption = Annotated[float, typer.Option(help="each request so often, within 2 s")]
+JitterOption = Annotated[
+    float, typer.Option(help="at scale 1, each request up to so many seconds later")
+]
 TtftOption = Annotated[float, typer.Option(help="target: time to the first token")]
 TpotOption = Annotated[float, typer.Option(help="target: time per further token")]
 FromOption = Annotated[float, typer.Option("--from", help="second of the trace to begin at")]

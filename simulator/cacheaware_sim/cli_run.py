@@ -18,6 +18,7 @@ from cacheaware_sim.cli_options import (
     FormatOption,
     FromOption,
     GpuOption,
+    JitterOption,
     ModelOption,
     PrefixCachingOption,
     ScaleOption,
@@ -56,6 +57,7 @@ def run(
         typer.Option(help="pods at the start; 8, of constants their own number", show_default="8"),
     ] = None,
     scale: ScaleOption = 1.0,
+    jitter: JitterOption = 0.0,
     seed: Annotated[int, typer.Option(help="of scaling, cold starts, routing, faults")] = 0,
     slo_ttft_ms: TtftOption = 1000.0,
     slo_tpot_ms: TpotOption = 100.0,
@@ -95,7 +97,7 @@ def run(
 
     In virtual time: an hour of forty pods takes seconds. Always writes the timeline, a CSV file.
     Generators make an hour, or until --to: azure-conv-like, azure-code-like, servegen-r1-like,
-    steady, bursty.
+    steady, bursty, prefill-heavy.
     """
     if plot is not None:
         check_plot(plot)
@@ -113,6 +115,7 @@ def run(
         max_replicas=max_replicas,
         start_replicas=start_replicas,
         scale=scale,
+        jitter_s=jitter,
         seed=seed,
         slo_ttft_ms=slo_ttft_ms,
         slo_tpot_ms=slo_tpot_ms,

@@ -20,6 +20,16 @@ COLD_START_S = {"warm-pool": (15.0, 3.0), "cached": (60.0, 10.0), "cold": (240.0
 """Cold starts as (mean, standard deviation) of a Gaussian; `cached` is the main one (60 to 110)."""
 
 
+COEFFICIENTS: dict[str, dict[str, float]] = {
+    "recommended": {"c0": 1.08, "a1": 1.2},
+    "raw": {},
+    "slow-prefill": {"c0": 1.08, "a1": 1.5},
+    "slow-decode": {"c0": 1.08, "a1": 1.2, "c2": 1.8},
+}
+"""What kernel sums are multiplied by. The last two are the ends of the band in which a ranking has
+to hold: prefill half as dear again as its kernels, and decode contexts as dear as BLIS has them."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
     """A model on a GPU: what an engine made of it costs and holds."""
@@ -36,9 +46,13 @@ class Profile:
 
     def recommended(self) -> "Profile":
         """The profile to work with: kernel sums raised by what real runs cost more."""
+        return self.at("recommended")
+
+    def at(self, coefficients: str) -> "Profile":
+        """The profile at one of `COEFFICIENTS`; fitted ones are right as they are."""
         if self.source != "AIC":
             return self
-        return self.with_cost(self.cost.times(c0=1.08, a1=1.2))
+        return self.with_cost(self.cost.times(**COEFFICIENTS[coefficients]))
 
     def engine(self, **changes: Any) -> EngineConfig:
         """An engine of this profile that answers at once, with these settings instead of its own.

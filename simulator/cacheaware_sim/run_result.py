@@ -71,6 +71,7 @@ class RunResult:
             "trace_seconds": round(self.span_s, 3),
             "zero_outputs": self.notes.zero_outputs,
             "scale": spec.scale,
+            "jitter_s": spec.jitter_s,
             "seed": spec.seed,
             "profile": spec.profile().name,
             "coefficients": spec.coefficients,

@@ -8,7 +8,7 @@ from cacheaware_sim.fleet.faults import FAULT_SETS
 from cacheaware_sim.fleet.routing import ROUTERS
 from cacheaware_sim.policies.capacity import LatencyTargets
 from cacheaware_sim.policies.policy import Limits
-from cacheaware_sim.profiles import Profile, profile_of
+from cacheaware_sim.profiles import COEFFICIENTS, Profile, profile_of
 from cacheaware_sim.traces.formats import AUTO, FORMATS
 from cacheaware_sim.traces.generate import MARGINALS
 from cacheaware_sim.traces.reshape import MOST
@@ -18,7 +18,7 @@ GRACE_S = {"finish": 30.0, "abort": 0.0}
 """What a deleted pod has to finish its requests, by what its engine does on SIGTERM."""
 CHOICES = {
     "format": (AUTO, *FORMATS),
-    "coefficients": ("recommended", "raw"),
+    "coefficients": tuple(COEFFICIENTS),
     "variant": ("default", "tuned"),
     "router": tuple(ROUTERS),
     "shutdown": tuple(GRACE_S),
@@ -56,6 +56,8 @@ class RunSpec:
     """None: as many as a constant policy has, else 8 within the limits."""
     scale: float = 1.0
     """Each request so many times, each copy up to 2 s later."""
+    jitter_s: float = 0.0
+    """At scale 1, each request up to so much later: the same load in another run per seed."""
     seed: int = 0
     slo_ttft_ms: float = 1000.0
     slo_tpot_ms: float = 100.0
@@ -77,6 +79,7 @@ class RunSpec:
                 raise SpecError(f"{name} {value}: must be one of {', '.join(allowed)}")
         _check("cold-start", self.cold_start_s, 0 <= self.cold_start_s <= 86_400, "0 to 86400")
         _check("scale", self.scale, 0 < self.scale <= MOST, f"above 0 and at most {MOST:g}")
+        _check("jitter", self.jitter_s, 0 <= self.jitter_s <= 60, "0 to 60")
         for name in ("slo_ttft_ms", "slo_tpot_ms"):
             value = getattr(self, name)
             _check(name.replace("_", "-"), value, 0 < value < math.inf, "above 0")
@@ -100,7 +103,7 @@ class RunSpec:
             profile = profile_of(self.model, self.gpu, self.tp)
         except ValueError as error:
             raise SpecError(str(error)) from None
-        return profile.recommended() if self.coefficients == "recommended" else profile
+        return profile.at(self.coefficients)
 
     @property
     def generator(self) -> str | None:

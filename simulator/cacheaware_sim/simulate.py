@@ -27,7 +27,7 @@ from cacheaware_sim.run_spec import GRACE_S, RunSpec, SpecError
 from cacheaware_sim.timeline_file import timeline_writer
 from cacheaware_sim.traces.formats import open_trace
 from cacheaware_sim.traces.generate import MARGINALS, generate
-from cacheaware_sim.traces.reshape import between, scaled
+from cacheaware_sim.traces.reshape import between, jittered, scaled
 from cacheaware_sim.traces.trace import Notes, TraceRequest
 
 OURS = "cacheaware"
@@ -51,6 +51,7 @@ class Survey:
 def run(
     spec: RunSpec,
     *,
+    settings: object = None,
     timeline: Path | None = None,
     on_progress: Callable[[float], None] | None = None,
 ) -> RunResult:
@@ -60,6 +61,7 @@ def run(
 
     Args:
         spec: What to run.
+        settings: Of a peer, instead of its variant's: for tuning.
         timeline: Where to write the timeline as CSV.
         on_progress: Told the share of the trace that is over, 0..1.
 
@@ -71,7 +73,7 @@ def run(
     began = time.process_time()
     notes = Notes()
     survey = surveyed(spec, notes)
-    policy = policy_of(spec)
+    policy = policy_of(spec, settings)
     start_replicas = start_replicas_of(spec, policy)
     engine = engine_of(spec.profile(), survey, spec.prefix_caching)
 
@@ -131,7 +133,10 @@ def config_of(spec: RunSpec, engine: EngineConfig, start_replicas: int) -> Fleet
 
 def requests_of(spec: RunSpec, notes: Notes | None = None) -> Iterator[TraceRequest]:
     """The trace as it is played, from its beginning; the same each time."""
-    return between(scaled(_source(spec, notes), spec.scale, seed=spec.seed), spec.from_s, spec.to_s)
+    trace = _source(spec, notes)
+    if spec.jitter_s and spec.scale == 1:
+        trace = jittered(trace, jitter_s=spec.jitter_s, seed=spec.seed)
+    return between(scaled(trace, spec.scale, seed=spec.seed), spec.from_s, spec.to_s)
 
 
 def _source(spec: RunSpec, notes: Notes | None) -> Iterator[TraceRequest]:
@@ -197,8 +202,8 @@ def ours_of(setup: Setup) -> CacheAwarePolicy:
     return CacheAwarePolicy(setup.limits, shapes=shapes_of(setup.profile.engine()))
 
 
-def policy_of(spec: RunSpec) -> Policy:
-    """The policy of a run, new.
+def policy_of(spec: RunSpec, settings: object = None) -> Policy:
+    """The policy of a run, new; of a peer by other settings than a variant's, where given.
 
     Raises:
         SpecError: No such name: the line lists them all.
@@ -206,7 +211,7 @@ def policy_of(spec: RunSpec) -> Policy:
     setup = setup_of(spec)
     try:
         return policies().make(
-            spec.policy, setup, "tuned" if spec.variant == "tuned" else "default"
+            spec.policy, setup, "tuned" if spec.variant == "tuned" else "default", settings
         )
     except ValueError as error:
         raise SpecError(str(error)) from error

@@ -36,6 +36,18 @@ def test_raw_coefficients_are_those_of_the_kernels(spec):
     assert spec().profile().cost.a1_ms_per_ktok == pytest.approx(raw.a1_ms_per_ktok * 1.2)
 
 
+def test_the_ends_of_the_band_are_dearer_than_the_recommended_ones(spec):
+    recommended, prefill, decode = (
+        spec(coefficients=name).profile().cost
+        for name in ("recommended", "slow-prefill", "slow-decode")
+    )
+
+    assert prefill.a1_ms_per_ktok == pytest.approx(recommended.a1_ms_per_ktok * 1.25)
+    assert prefill.c2_ms_per_ktok == recommended.c2_ms_per_ktok
+    assert decode.c2_ms_per_ktok == pytest.approx(recommended.c2_ms_per_ktok * 1.8)
+    assert decode.a1_ms_per_ktok == recommended.a1_ms_per_ktok
+
+
 @pytest.mark.parametrize(("seconds", "deviation"), [(0, 0), (15, 3), (50, 10), (60, 10), (240, 30)])
 def test_cold_starts_differ_by_what_was_seen(spec, seconds, deviation):
     assert spec(cold_start_s=seconds).cold_start_deviation_s == deviation
@@ -45,7 +57,7 @@ def test_cold_starts_differ_by_what_was_seen(spec, seconds, deviation):
     ("options", "message"),
     [
         ({"format": "csv"}, "format csv: must be one of auto, azure, "),
-        ({"coefficients": "best"}, "coefficients best: must be one of recommended, raw"),
+        ({"coefficients": "best"}, "coefficients best: must be one of recommended, raw, slow-"),
         ({"variant": "x"}, "variant x: must be one of default, tuned"),
         ({"router": "x"}, "router x: must be one of least-queue, random, round-robin, "),
         ({"shutdown": "x"}, "shutdown x: must be one of finish, abort"),
@@ -55,6 +67,7 @@ def test_cold_starts_differ_by_what_was_seen(spec, seconds, deviation):
         ({"cold_start_s": math.nan}, "cold-start nan: must be 0 to 86400"),
         ({"scale": 0}, "scale 0: must be above 0 and at most 1000"),
         ({"scale": 1001}, "scale 1001: must be above 0 and at most 1000"),
+        ({"jitter_s": -1}, "jitter -1: must be 0 to 60"),
         ({"slo_ttft_ms": 0}, "slo-ttft-ms 0: must be above 0"),
         ({"slo_tpot_ms": math.inf}, "slo-tpot-ms inf: must be above 0"),
         ({"from_s": -1}, "from -1: must be at least 0"),

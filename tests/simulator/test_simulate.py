@@ -3,6 +3,7 @@
 import hashlib
 import json
 import tracemalloc
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 
 from cacheaware_sim.fleet.timeline import Row
 from cacheaware_sim.policies.constant import ConstantPolicy
+from cacheaware_sim.policies.registry import PEERS
 from cacheaware_sim.profiles import PROFILES
 from cacheaware_sim.run_spec import RunSpec, SpecError
 from cacheaware_sim.simulate import (
@@ -29,8 +31,8 @@ KEYS = """
 policy variant attainment_percent gpu_hours requests finished lost lost_to_scale_down never_fit
 unfinished preemptions ttft_ms tpot_ms scale_events flaps starting_gpu_hours cordoned_gpu_hours
 terminating_gpu_hours mean_replicas output_tokens timeline_file trace trace_sha256 trace_seconds
-zero_outputs scale seed profile coefficients cold_start_s start_replicas slo_ttft_ms slo_tpot_ms
-router shutdown prefix_caching faults oracle cpu_seconds
+zero_outputs scale jitter_s seed profile coefficients cold_start_s start_replicas slo_ttft_ms
+slo_tpot_ms router shutdown prefix_caching faults oracle cpu_seconds
 """
 
 
@@ -230,6 +232,26 @@ def test_tuned_settings_are_a_variant(spec):
         policy_of(spec(policy="knative-kpa", variant=variant)) for variant in ("default", "tuned")
     )
     assert default._settings != tuned._settings
+
+
+def test_settings_of_ones_own_take_the_place_of_a_variants(spec):
+    own = replace(PEERS["knative-kpa"].default, target=3.0)
+
+    assert policy_of(spec(policy="knative-kpa"), own)._settings == own
+
+
+def test_jitter_is_another_run_of_the_same_load_for_each_seed(spec):
+    still, first, second = (
+        [one.at for one in requests_of(spec(jitter_s=jitter, seed=seed))]
+        for jitter, seed in ((0, 1), (2, 1), (2, 2))
+    )
+
+    assert len(still) == len(first) == len(second)
+    assert first != second
+    assert max(abs(moved - at) for moved, at in zip(first, still, strict=True)) <= 2
+    assert [one.at for one in requests_of(spec(jitter_s=2, scale=2))] == [
+        one.at for one in requests_of(spec(scale=2))
+    ]
 
 
 @pytest.mark.parametrize(

@@ -47,11 +47,6 @@ class AibrixSettings:
 
 
 DEFAULT = AibrixSettings()
-KPA_TUNED = AibrixSettings(fleet_sum=True, unknown_is_zero=False, shrink_to_highest=True)
-APA_TUNED = AibrixSettings(
-    up_tolerance=0.1, down_tolerance=0.2, unknown_is_zero=False, shrink_to_highest=True
-)
-"""The white paper's tolerances."""
 
 
 def measured(pods: Sequence[PodSample], settings: AibrixSettings) -> float | None:

@@ -31,7 +31,6 @@ class StaticSettings:
 
 
 DEFAULT = StaticSettings()
-TUNED = StaticSettings(bin_s=10.0, utilization=0.7)
 
 
 @dataclass(slots=True)

@@ -45,7 +45,6 @@ class DynamoSettings:
 
 
 DEFAULT = DynamoSettings()
-TUNED = DynamoSettings(enable_throughput_scaling=True)
 
 
 @dataclass(frozen=True, slots=True)

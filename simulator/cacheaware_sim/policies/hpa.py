@@ -19,9 +19,7 @@ from cacheaware_sim.policies.hpa_behavior import (
     DEFAULT_BEHAVIOR,
     Behavior,
     Changed,
-    Rate,
     Recommended,
-    Rules,
     limited,
     stabilized,
 )
@@ -48,17 +46,7 @@ class HpaSettings:
 
 
 GPU = HpaSettings(target=80)
-GPU_TUNED = HpaSettings(target=90)
-"""All pods busy is a ratio of 1.11, just outside the tolerance: it grows by a ninth at a time."""
 WAITING = HpaSettings(target=2)
-WAITING_TUNED = HpaSettings(
-    target=5,
-    behavior=Behavior(
-        up=Rules(30, (Rate("Pods", 2, 60),)),
-        down=Rules(300, (Rate("Pods", 1, 60),)),
-    ),
-)
-"""Half a minute of proof and two pods a minute, against overshooting on a queue of waves."""
 
 
 class Hpa:

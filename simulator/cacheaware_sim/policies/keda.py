@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 from cacheaware_sim.fleet.scraped import Observation, PodSample
-from cacheaware_sim.policies import hpa
 from cacheaware_sim.policies.hpa import SYNC_S, Hpa
 from cacheaware_sim.policies.hpa_behavior import DEFAULT_BEHAVIOR, Behavior
 from cacheaware_sim.policies.hpa_metrics import (
@@ -52,18 +51,8 @@ class KedaSettings:
 
 
 KV = KedaSettings((Trigger("usage", 0.7),))
-KV_TUNED = KedaSettings((Trigger("usage", 0.5),), use_cached_metrics=False)
 WAITING = KedaSettings((Trigger("waiting", 2),))
-_FIVE_WAITING = Trigger("waiting", 5)
-WAITING_TUNED = KedaSettings(
-    (_FIVE_WAITING,), use_cached_metrics=False, behavior=hpa.WAITING_TUNED.behavior
-)
 BOTH = KedaSettings((Trigger("usage", 0.7), Trigger("waiting", 2)))
-BOTH_TUNED = KedaSettings(
-    (Trigger("usage", 0.5), _FIVE_WAITING),
-    use_cached_metrics=False,
-    behavior=hpa.WAITING_TUNED.behavior,
-)
 
 
 def query_sum(pods: tuple[PodSample, ...], query: Query) -> float:

@@ -35,8 +35,6 @@ class KpaSettings:
 
 
 DEFAULT = KpaSettings()
-TUNED = KpaSettings(target=20 * 0.7)
-"""Twenty requests are what one pod of the bench's models serves within its latency targets."""
 
 
 @dataclass(frozen=True, slots=True)

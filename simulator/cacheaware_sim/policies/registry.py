@@ -19,6 +19,7 @@ from cacheaware_sim.policies import (
 )
 from cacheaware_sim.policies.capacity import LatencyTargets
 from cacheaware_sim.policies.policy import Limits, Policy
+from cacheaware_sim.policies.tuned import TUNED
 from cacheaware_sim.profiles import Profile
 
 S = TypeVar("S")
@@ -41,10 +42,9 @@ class Setup:
 
 @dataclass(frozen=True, slots=True)
 class Peer(Generic[S]):
-    """A published policy: its settings as shipped, tuned ones, and how to make it of settings."""
+    """A published policy: its settings as shipped, and how to make it of settings."""
 
     default: S
-    tuned: S
     build: Callable[[S, Setup], Policy]
 
 
@@ -81,40 +81,33 @@ def _static(
 PEERS: Mapping[str, Peer[Any]] = {
     "static-peak": Peer(
         constant.DEFAULT,
-        constant.TUNED,
         partial(_static, "static-peak", constant.peak_replicas),
     ),
     "static-mean": Peer(
         constant.DEFAULT,
-        constant.TUNED,
         partial(_static, "static-mean", constant.mean_replicas),
     ),
-    "hpa-gpu": Peer(hpa.GPU, hpa.GPU_TUNED, partial(_hpa, "hpa-gpu", hpa.gpu_percent)),
-    "hpa-waiting": Peer(
-        hpa.WAITING, hpa.WAITING_TUNED, partial(_hpa, "hpa-waiting", hpa.waiting_requests)
-    ),
-    "keda-kv": Peer(keda.KV, keda.KV_TUNED, partial(_keda, "keda-kv")),
-    "keda-waiting": Peer(keda.WAITING, keda.WAITING_TUNED, partial(_keda, "keda-waiting")),
-    "keda-both": Peer(keda.BOTH, keda.BOTH_TUNED, partial(_keda, "keda-both")),
+    "hpa-gpu": Peer(hpa.GPU, partial(_hpa, "hpa-gpu", hpa.gpu_percent)),
+    "hpa-waiting": Peer(hpa.WAITING, partial(_hpa, "hpa-waiting", hpa.waiting_requests)),
+    "keda-kv": Peer(keda.KV, partial(_keda, "keda-kv")),
+    "keda-waiting": Peer(keda.WAITING, partial(_keda, "keda-waiting")),
+    "keda-both": Peer(keda.BOTH, partial(_keda, "keda-both")),
     "knative-kpa": Peer(
         knative.DEFAULT,
-        knative.TUNED,
         lambda settings, setup: knative.KpaPolicy(settings, setup.limits),
     ),
-    "aibrix-kpa": Peer(aibrix.DEFAULT, aibrix.KPA_TUNED, partial(_aibrix, "aibrix-kpa")),
-    "aibrix-apa": Peer(aibrix.DEFAULT, aibrix.APA_TUNED, partial(_aibrix, "aibrix-apa")),
+    "aibrix-kpa": Peer(aibrix.DEFAULT, partial(_aibrix, "aibrix-kpa")),
+    "aibrix-apa": Peer(aibrix.DEFAULT, partial(_aibrix, "aibrix-apa")),
     "wva-v1": Peer(
         wva_v1.DEFAULT,
-        wva_v1.TUNED,
         lambda settings, setup: wva_v1.WvaV1Policy(settings, setup.limits),
     ),
     "wva-v2": Peer(
         wva_v2.DEFAULT,
-        wva_v2.TUNED,
         lambda settings, setup: wva_v2.WvaV2Policy(settings, setup.limits),
     ),
-    "dynamo": Peer(dynamo.DEFAULT, dynamo.TUNED, _dynamo),
-    "token-velocity": Peer(token_velocity.DEFAULT, token_velocity.TUNED, _token_velocity),
+    "dynamo": Peer(dynamo.DEFAULT, _dynamo),
+    "token-velocity": Peer(token_velocity.DEFAULT, _token_velocity),
 }
 
 
@@ -164,7 +157,7 @@ class Registry:
             raise ValueError(f"policy {name}: must be one of {', '.join(self.names())}")
         peer = PEERS[name]
         if settings is None:
-            settings = peer.default if variant == "default" else peer.tuned
+            settings = peer.default if variant == "default" else TUNED[name]
         return peer.build(settings, setup)
 
     @staticmethod

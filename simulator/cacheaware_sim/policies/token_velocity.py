@@ -35,7 +35,6 @@ class VelocitySettings:
 
 
 DEFAULT = VelocitySettings()
-TUNED = VelocitySettings(utilization=0.6, shrink_window_s=180.0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from cacheaware_sim.fleet.scraped import Observation, PodSample
 from cacheaware_sim.policies.hpa_behavior import Behavior, Rate, Rules
 from cacheaware_sim.policies.policy import Limits, not_terminating
-from cacheaware_sim.policies.wva import AT_ONCE, PEAK_S, Through, WvaPolicy
+from cacheaware_sim.policies.wva import PEAK_S, Through, WvaPolicy
 
 _CHART = Rules(240, (Rate("Pods", 10, 150),))
 CHART = Through(Behavior(up=_CHART, down=_CHART))
@@ -41,7 +41,6 @@ class WvaV1Settings:
 
 
 DEFAULT = WvaV1Settings()
-TUNED = WvaV1Settings(loop_s=30.0, through=AT_ONCE)
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from cacheaware_sim.fleet.scraped import Observation, PodSample
 from cacheaware_sim.policies.hpa_behavior import DEFAULT_BEHAVIOR
 from cacheaware_sim.policies.policy import Limits, not_terminating, ready
-from cacheaware_sim.policies.wva import AT_ONCE, PEAK_S, Through, WvaPolicy
+from cacheaware_sim.policies.wva import PEAK_S, Through, WvaPolicy
 
 RANGE_S = 300.0
 REMEMBERED = 10
@@ -47,7 +47,6 @@ class WvaV2Settings:
 
 
 DEFAULT = WvaV2Settings()
-TUNED = WvaV2Settings(loop_s=30.0, through=AT_ONCE)
 
 
 @dataclass(frozen=True, slots=True)

@@ -101,8 +101,15 @@ MARGINALS = {
     "bursty": Marginals(
         rate_per_s=5.0, iod=(4.0, 25.0, 80.0), prompt=_MEDIUM_PROMPT, output=_MEDIUM_OUTPUT
     ),
+    "prefill-heavy": Marginals(
+        rate_per_s=12.0,
+        iod=(6.0, 30.0, 90.0),
+        prompt=Lognormal(3500, 0.5, 128, 8192),
+        output=Lognormal(60, 0.7, 1, 512),
+    ),
 }
-"""By name. `steady` is Poisson; `bursty` lies between Azure's two; both are ours."""
+"""By name. `steady` is Poisson; `bursty` lies between Azure's two; `prefill-heavy` has long prompts
+and short answers; these three are ours."""
 
 
 @dataclass(frozen=True, slots=True)

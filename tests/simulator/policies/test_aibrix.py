@@ -2,9 +2,7 @@ import pytest
 
 from cacheaware_sim.fleet.scraped import Observation
 from cacheaware_sim.policies.aibrix import (
-    APA_TUNED,
     DEFAULT,
-    KPA_TUNED,
     AibrixPolicy,
     AibrixSettings,
     apa_replicas,
@@ -16,6 +14,10 @@ from cacheaware_sim.policies.hpa_behavior import Recommended
 from cacheaware_sim.policies.policy import Limits
 
 TO_40 = Limits(1, 40)
+MENDED_KPA = AibrixSettings(fleet_sum=True, unknown_is_zero=False, shrink_to_highest=True)
+MENDED_APA = AibrixSettings(
+    up_tolerance=0.1, down_tolerance=0.2, unknown_is_zero=False, shrink_to_highest=True
+)
 
 
 @pytest.mark.parametrize(
@@ -48,7 +50,7 @@ def test_the_kpa_as_shipped_asks_for(current, stable, panic, replicas):
     ],
 )
 def test_the_kpa_on_the_fleets_sum_asks_for(current, stable, panic, replicas):
-    assert kpa_replicas(current, stable, panic, KPA_TUNED) == replicas
+    assert kpa_replicas(current, stable, panic, MENDED_KPA) == replicas
 
 
 @pytest.mark.parametrize(
@@ -59,7 +61,7 @@ def test_the_kpa_on_the_fleets_sum_asks_for(current, stable, panic, replicas):
         pytest.param(8, 0.45, DEFAULT, 8, id="0.9 is within the tolerance"),
         pytest.param(8, 0.44, DEFAULT, 8, id="0.88 is not, but ceil(7.04) is 8"),
         pytest.param(8, 0.43, DEFAULT, 7, id="0.86: ceil(6.88)"),
-        pytest.param(8, 0.43, APA_TUNED, 8, id="0.86 is within the white paper's"),
+        pytest.param(8, 0.43, MENDED_APA, 8, id="0.86 is within the white paper's"),
         pytest.param(8, 0.1, DEFAULT, 4, id="at most half goes at once"),
         pytest.param(3, 0.0, DEFAULT, 1, id="half of three is one"),
         pytest.param(8, 1.0, DEFAULT, 16, id="at most double"),
@@ -74,7 +76,7 @@ def test_apa_asks_for(current, value, settings, replicas):
     [
         pytest.param(9, DEFAULT, 9, id="growth does not wait"),
         pytest.param(4, DEFAULT, 2, id="as shipped a shrink goes to the lowest"),
-        pytest.param(4, KPA_TUNED, 6, id="turned, it stays while the window has the current"),
+        pytest.param(4, MENDED_KPA, 6, id="turned, it stays while the window has the current"),
         pytest.param(6, DEFAULT, 6, id="no change"),
         pytest.param(9, AibrixSettings(up_cooldown_s=60), 12, id="a window of growth: the highest"),
     ],
@@ -96,15 +98,15 @@ def test_a_pod_that_does_not_answer_counts_as_0_in_the_shipped_mean(serving, sta
     pods = (serving("a", usage=0.8), serving("b", silent=True), starting(), serving("c", usage=0.4))
 
     assert measured(pods, DEFAULT) == pytest.approx(0.3)
-    assert measured(pods, APA_TUNED) == pytest.approx(0.6)
-    assert measured(pods, KPA_TUNED) == pytest.approx(1.2)
+    assert measured(pods, MENDED_APA) == pytest.approx(0.6)
+    assert measured(pods, MENDED_KPA) == pytest.approx(1.2)
 
 
 def test_without_any_answer_only_zeros_are_known(serving):
     pods = (serving("a", silent=True),)
 
     assert measured(pods, DEFAULT) == 0
-    assert measured(pods, APA_TUNED) is None
+    assert measured(pods, MENDED_APA) is None
     assert measured((), DEFAULT) is None
 
 
@@ -118,7 +120,7 @@ def test_the_shipped_kpa_cannot_keep_a_full_fleet(fleet):
 
 
 def test_the_kpa_on_the_sum_doubles_a_full_fleet(fleet):
-    policy = AibrixPolicy("aibrix-kpa", KPA_TUNED, TO_40)
+    policy = AibrixPolicy("aibrix-kpa", MENDED_KPA, TO_40)
 
     assert policy.decide(fleet(0, 8, usage=1.0)).replicas == 16
 
@@ -134,7 +136,7 @@ def test_apa_grows_by_the_mean_of_30_seconds(fleet):
 
 def test_silence_shrinks_the_shipped_apa_and_holds_the_tuned_one(fleet):
     shipped = AibrixPolicy("aibrix-apa", DEFAULT, TO_40)
-    tuned = AibrixPolicy("aibrix-apa", APA_TUNED, TO_40)
+    tuned = AibrixPolicy("aibrix-apa", MENDED_APA, TO_40)
 
     assert shipped.decide(fleet(0, 8, silent=True)).replicas == 4
     assert tuned.decide(fleet(0, 8, silent=True)).replicas == 8

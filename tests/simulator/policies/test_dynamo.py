@@ -4,8 +4,8 @@ from cacheaware_sim.fleet.scraped import Observation
 from cacheaware_sim.policies.capacity import LatencyTargets, Lengths
 from cacheaware_sim.policies.dynamo import (
     DEFAULT,
-    TUNED,
     DynamoPolicy,
+    DynamoSettings,
     EngineLoad,
     engine_requests_per_s,
     threshold_step,
@@ -13,6 +13,7 @@ from cacheaware_sim.policies.dynamo import (
 from cacheaware_sim.policies.policy import Limits
 
 TO_40 = Limits(1, 40)
+FORECASTING = DynamoSettings(enable_throughput_scaling=True)
 TARGETS = LatencyTargets(ttft_s=1.0, tpot_s=0.1)
 
 
@@ -133,7 +134,7 @@ def test_one_engine_keeps_its_targets_up_to(profile, lengths, hit_ratio, targets
 
 
 def test_the_forecast_is_a_lower_bound_of_the_fleet(planner, serving):
-    policy = planner(TUNED)
+    policy = planner(FORECASTING)
     replicas = []
     for now in range(0, 725, 5):
         # 54 requests/s of 1,000 + 100 tokens over 4 pods; one engine keeps 12.8/s: 5 pods
@@ -156,7 +157,7 @@ def test_the_forecast_is_a_lower_bound_of_the_fleet(planner, serving):
 
 
 def test_without_traffic_the_forecast_asks_for_nothing(planner, fleet):
-    policy = planner(TUNED)
+    policy = planner(FORECASTING)
     for now in range(0, 400, 5):
         replicas = policy.decide(fleet(now, 2, usage=0.7)).replicas
 

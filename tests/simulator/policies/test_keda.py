@@ -2,7 +2,7 @@ import pytest
 
 from cacheaware_sim.fleet.scraped import Observation
 from cacheaware_sim.policies import keda
-from cacheaware_sim.policies.keda import KedaPolicy, query_sum
+from cacheaware_sim.policies.keda import KedaPolicy, KedaSettings, Trigger, query_sum
 from cacheaware_sim.policies.policy import Limits
 
 TO_40 = Limits(1, 40)
@@ -55,7 +55,9 @@ def test_a_load_change_is_seen_at_the_next_poll_of_30_seconds(fleet, obey):
 
 
 def test_without_the_cache_each_sync_reads_anew(fleet, obey):
-    policy = KedaPolicy("keda-kv", keda.KV_TUNED, TO_40)
+    policy = KedaPolicy(
+        "keda-kv", KedaSettings((Trigger("usage", 0.5),), use_cached_metrics=False), TO_40
+    )
     obey(policy, fleet(0, 8, usage=0.5))
 
     assert obey(policy, fleet(15, 8, usage=0.75)).replicas == 12

@@ -6,6 +6,8 @@ from cacheaware_sim.policies.capacity import LatencyTargets
 from cacheaware_sim.policies.constant import ConstantPolicy, StaticSettings
 from cacheaware_sim.policies.policy import Limits
 from cacheaware_sim.policies.registry import PEERS, Registry, Setup
+from cacheaware_sim.policies.tuned import TUNED
+from cacheaware_sim.policies.wva import AT_ONCE
 from cacheaware_sim.policies.wva_v1 import WvaV1Settings
 
 NAMES = (
@@ -44,8 +46,8 @@ def test_settings_are_frozen_and_the_tuned_ones_differ(name):
     peer = PEERS[name]
 
     assert is_dataclass(peer.default)
-    assert type(peer.default) is type(peer.tuned)
-    assert peer.default != peer.tuned
+    assert type(peer.default) is type(TUNED[name])
+    assert peer.default != TUNED[name]
     with pytest.raises(AttributeError):
         setattr(peer.default, fields(peer.default)[0].name, 1)
 
@@ -68,7 +70,7 @@ def test_static_policies_read_the_trace(setup):
 
 
 def test_settings_of_ones_own_are_taken(setup, fleet):
-    eager = WvaV1Settings(kv_spare_trigger=0.7, through=PEERS["wva-v1"].tuned.through)
+    eager = WvaV1Settings(kv_spare_trigger=0.7, through=AT_ONCE)
     policy = Registry().make("wva-v1", setup, settings=eager)
 
     assert policy.decide(fleet(0, 4, usage=0.2)).replicas == 5

@@ -2,9 +2,9 @@ import pytest
 
 from cacheaware_sim.fleet.scraped import Observation
 from cacheaware_sim.policies.policy import Limits
+from cacheaware_sim.policies.wva import AT_ONCE
 from cacheaware_sim.policies.wva_v1 import (
     DEFAULT,
-    TUNED,
     Peak,
     WvaV1Policy,
     WvaV1Settings,
@@ -13,6 +13,7 @@ from cacheaware_sim.policies.wva_v1 import (
 )
 
 TO_40 = Limits(1, 40)
+EAGER = WvaV1Settings(loop_s=30, through=AT_ONCE)
 
 
 @pytest.mark.parametrize(
@@ -76,7 +77,7 @@ def test_the_chart_adds_one_pod_each_five_minutes(fleet, obey):
 
 
 def test_tuned_it_adds_one_pod_each_30_seconds(fleet, obey):
-    history = run(WvaV1Policy(TUNED, TO_40), obey, lambda now, n: fleet(now, n, usage=0.75), 4, 90)
+    history = run(WvaV1Policy(EAGER, TO_40), obey, lambda now, n: fleet(now, n, usage=0.75), 4, 90)
 
     assert [history[at] for at in (0, 30, 60, 90)] == [5, 6, 7, 8]
 
@@ -86,14 +87,14 @@ def test_with_a_tolerance_it_stays_at_ten_pods_for_ever_and_without_it_does_not(
         return fleet(now, pods, usage=0.9)
 
     stuck = run(WvaV1Policy(DEFAULT, TO_40), obey, full, 9, 1800)
-    free = run(WvaV1Policy(TUNED, TO_40), obey, full, 9, 300)
+    free = run(WvaV1Policy(EAGER, TO_40), obey, full, 9, 300)
 
     assert stuck[1800] == 10
     assert free[300] == 20
 
 
 def test_a_pod_that_starts_holds_everything(fleet, obey):
-    policy = WvaV1Policy(TUNED, TO_40)
+    policy = WvaV1Policy(EAGER, TO_40)
 
     assert obey(policy, fleet(0, 4, loading=1, usage=0.75)).replicas == 5
     assert obey(policy, fleet(30, 4, loading=1, usage=0.75)).replicas == 5
@@ -108,7 +109,7 @@ def test_a_pod_that_starts_holds_everything(fleet, obey):
     ],
 )
 def test_a_peak_of_the_last_minute_counts(fleet, obey, peak_at, replicas):
-    policy = WvaV1Policy(WvaV1Settings(loop_s=90, through=TUNED.through), TO_40)
+    policy = WvaV1Policy(WvaV1Settings(loop_s=90, through=EAGER.through), TO_40)
     for now in range(0, 90, 5):
         obey(policy, fleet(now, 4, usage=0.75 if now == peak_at else 0.6))
 
@@ -116,7 +117,7 @@ def test_a_peak_of_the_last_minute_counts(fleet, obey, peak_at, replicas):
 
 
 def test_a_gauge_that_is_missing_counts_as_0(serving, obey):
-    policy = WvaV1Policy(TUNED, TO_40)
+    policy = WvaV1Policy(EAGER, TO_40)
     pods = (serving("a", usage=0.75), serving("b", usage=None, waiting=None))
 
     # mean 0.375: one pod less would be at 0.75, spare 0.05
@@ -124,14 +125,14 @@ def test_a_gauge_that_is_missing_counts_as_0(serving, obey):
 
 
 def test_silence_changes_nothing(fleet, obey):
-    policy = WvaV1Policy(TUNED, TO_40)
+    policy = WvaV1Policy(EAGER, TO_40)
     for now in range(0, 600, 5):
         assert obey(policy, fleet(now, 8, silent=True)).replicas == 8
 
 
 def test_the_limits_hold(fleet, obey):
-    policy = WvaV1Policy(TUNED, Limits(3, 4))
+    policy = WvaV1Policy(EAGER, Limits(3, 4))
 
     assert run(policy, obey, lambda now, n: fleet(now, n, usage=0.9), 4, 120)[120] == 4
-    idle = WvaV1Policy(TUNED, Limits(3, 4))
+    idle = WvaV1Policy(EAGER, Limits(3, 4))
     assert run(idle, obey, lambda now, n: fleet(now, n, usage=0.0), 4, 120)[120] == 3

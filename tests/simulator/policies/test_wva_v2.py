@@ -2,9 +2,9 @@ import pytest
 
 from cacheaware_sim.fleet.scraped import Observation
 from cacheaware_sim.policies.policy import Limits
+from cacheaware_sim.policies.wva import AT_ONCE
 from cacheaware_sim.policies.wva_v2 import (
     DEFAULT,
-    TUNED,
     PodLoad,
     WvaV2Policy,
     WvaV2Settings,
@@ -16,6 +16,7 @@ from cacheaware_sim.policies.wva_v2 import (
 )
 
 TO_40 = Limits(1, 40)
+EAGER = WvaV2Settings(loop_s=30, through=AT_ONCE)
 IDLE = PodLoad(capacity_tokens=100_000, tokens_in_use=0, waiting=0, input_tokens=0, output_tokens=0)
 
 
@@ -121,7 +122,7 @@ def test_a_full_cache_grows_the_fleet_at_once(fleet, obey):
 
 
 def test_pods_that_start_are_not_ordered_again(fleet, obey):
-    policy = WvaV2Policy(TUNED, TO_40)
+    policy = WvaV2Policy(EAGER, TO_40)
     obey(policy, fleet(0, 8, usage=0.95))
 
     assert obey(policy, fleet(30, 8, loading=4, usage=0.95)).replicas == 12
@@ -137,13 +138,13 @@ def test_kubernetes_default_window_delays_the_shrink(fleet, obey):
 
 
 def test_tuned_the_shrink_is_at_once(fleet, obey):
-    policy = WvaV2Policy(TUNED, TO_40)
+    policy = WvaV2Policy(EAGER, TO_40)
 
     assert obey(policy, fleet(0, 8, usage=0.1)).replicas == 2
 
 
 def test_a_queue_counts_by_the_lengths_of_the_last_five_minutes(serving, obey):
-    policy = WvaV2Policy(TUNED, TO_40)
+    policy = WvaV2Policy(EAGER, TO_40)
     first = serving("a", at=0, usage=0.5)
     obey(policy, Observation(0, 1, (first,)))
     # 100 requests of 2,000 + 400 tokens ended, 3 wait: 57,200 tokens are under 0.85 x 80,000
@@ -159,7 +160,7 @@ def test_a_queue_counts_by_the_lengths_of_the_last_five_minutes(serving, obey):
 
 
 def test_what_a_full_queue_showed_is_remembered(serving, obey):
-    policy = WvaV2Policy(TUNED, TO_40)
+    policy = WvaV2Policy(EAGER, TO_40)
     obey(policy, Observation(0, 1, (serving("a", at=0, usage=0.3, waiting=6),)))
 
     # once seen full at 30,000: 27,000 / 0.85 = 31,765
@@ -167,7 +168,7 @@ def test_what_a_full_queue_showed_is_remembered(serving, obey):
 
 
 def test_the_median_pod_is_what_a_pod_can_hold(serving, obey):
-    policy = WvaV2Policy(TUNED, TO_40)
+    policy = WvaV2Policy(EAGER, TO_40)
     pods = (
         serving("a", usage=0.1, waiting=6),
         serving("b", usage=0.9),
@@ -180,12 +181,12 @@ def test_the_median_pod_is_what_a_pod_can_hold(serving, obey):
 
 
 def test_silence_changes_nothing(fleet, obey):
-    policy = WvaV2Policy(TUNED, TO_40)
+    policy = WvaV2Policy(EAGER, TO_40)
     obey(policy, fleet(0, 8, usage=0.6))
     for now in range(5, 600, 5):
         assert obey(policy, fleet(now, 8, silent=True)).replicas == 8
 
 
 def test_the_limits_hold(fleet, obey):
-    assert obey(WvaV2Policy(TUNED, Limits(6, 10)), fleet(0, 8, usage=1.0)).replicas == 10
-    assert obey(WvaV2Policy(TUNED, Limits(6, 10)), fleet(0, 8, usage=0.0)).replicas == 6
+    assert obey(WvaV2Policy(EAGER, Limits(6, 10)), fleet(0, 8, usage=1.0)).replicas == 10
+    assert obey(WvaV2Policy(EAGER, Limits(6, 10)), fleet(0, 8, usage=0.0)).replicas == 6

@@ -18,6 +18,7 @@ PUBLISHED = {
     "servegen-r1-like": (4.00, 3.1, 13.6, 67, 1267, 208, 23_257, 1525, 789, 12_496),
     "steady": (5, 1, 1, 1, 1022, 800, 4080, 275, 200, 1270),
     "bursty": (5, 4, 25, 80, 1022, 800, 4080, 275, 200, 1270),
+    "prefill-heavy": (12, 6, 30, 90, 3687, 3414, 7773, 76, 60, 299),
 }
 IOD_TOLERANCE = {"azure-conv-like": 0.1, "servegen-r1-like": 0.1, "steady": 0.1, "bursty": 0.2}
 """Of one day. Code's bursts are so rare and large that a day varies by a third."""
