@@ -8,7 +8,7 @@ to gone, starting and draining included. *±* is the standard deviation over see
 writes of other replicas, *flaps* those that take back the one before within five minutes. A seed
 decides copies and jitter of requests, cold starts, and of generators the whole trace. What the
 simulator models and what not, and how it was held against real engines:
-[simulator](simulator.md)."""
+[simulator](simulator.md). Prefix caching is on, as vLLM ships."""
 
 HONESTY = """\
 Rules:

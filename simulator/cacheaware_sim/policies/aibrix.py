@@ -7,7 +7,7 @@ most /2, tolerances 0.1. Four things are kept as shipped because they decide: th
 *mean over pods*, so with a gauge from 0 to 1 and a target of 0.5 the KPA never asks for more than 2
 pods; a pod that does not answer counts as *0*, starting and terminating ones too; panic is judged
 anew in each loop; and the shrink window takes the *minimum* of its recommendations, the reverse of
-the HPA's. Each can be switched by a setting; the tuned variants do.
+the HPA's. Each can be switched by a setting.
 
 What is chosen. The signal is vllm:gpu_cache_usage_perc at 0.5, as in AIBrix' white paper. APA reads
 the mean of 30 s there. That a scrape of an unreachable pod holds the loop up for 40 s is left out.

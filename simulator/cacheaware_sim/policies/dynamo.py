@@ -6,8 +6,8 @@ core/load/predictors.py (260b6ae), config/defaults.py (1ca6015).
 
 Default: threshold mode ("optimization_target: throughput"), every 5 s. One more pod if on any
 engine (tokens in cache + queued prompt tokens) / capacity > 1, one less if on all < 0.6, nothing
-while a scaling is in progress or an engine does not report. Tuned: the same on top of a lower bound
-made every 180 s: a Kalman forecast of requests and their lengths over the rate at which a profile
+while a scaling is in progress or an engine does not report. With throughput scaling: the same on top of
+a lower bound made every 180 s: a Kalman forecast of requests and their lengths over the rate at which a profile
 keeps the latency targets. The bound also lifts a fleet that the thresholds would leave alone, as in
 the planner's SLA mode.
 

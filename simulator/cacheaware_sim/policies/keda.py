@@ -9,7 +9,7 @@ counts as 0.
 
 What is chosen. The default reads each trigger every 30 s (`pollingInterval` with
 `useCachedMetrics`); without `useCachedMetrics`, which is off upstream, each sync of the HPA reads
-anew, as the tuned variants do. Thresholds are those of published examples: 0.7 of the cache, 2
+anew. Thresholds are those of published examples: 0.7 of the cache, 2
 requests waiting.
 """
 

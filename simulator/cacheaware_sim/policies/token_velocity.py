@@ -8,7 +8,7 @@ V_D = 1000 B (i + o) / (o TPOT) with TPOT = c0 + c1 B + c2 B (i + o/2)/1000 ms. 
 (in/V_P + (in + out)/V_D) / u, rounded up.
 
 What is chosen. Token rates are requests that reach the engines over 10 s x mean lengths of the last
-5 min (the paper predicts lengths at its gateway); u = 0.8, tuned 0.6; a shrink waits for 60 s of
+5 min (the paper predicts lengths at its gateway); u = 0.8; a shrink waits for 60 s of
 lower results, without which each lull between bursts would take pods away.
 """
 

@@ -9,8 +9,8 @@ from each pod's peaks of the last minute. The result, wva_desired_replicas, is t
 
 Kept as it follows from the source: *from 10 pods on the HPA's tolerance of 10 % hides a step of
 one, in both directions*; desired then differs from current, which counts as in transition, and
-nothing ends that. A scraped page without the gauges counts as 0. The tuned variant has no tolerance
-(KEP-4951), the windows of an earlier chart (0 s, 10 pods per 15 s), the development loop of 30 s.
+nothing ends that. A scraped page without the gauges counts as 0. Earlier charts had other windows
+(0 s, 10 pods per 15 s: `AT_ONCE`, here with no tolerance, KEP-4951), development a loop of 30 s.
 
 What is approximated. Peaks are over scrapes 5 s apart; Prometheus has them every 15 s. One variant,
 so cost decides nothing.

@@ -6,7 +6,7 @@ capacity in tokens is the smaller of 80 % of its cache and of what it held when 
 (seen now, else remembered, else derived from the scheduler's limits); demand is tokens in use plus
 the tokens of waiting requests. Up by what is missing at 85 %, down by what is over at 70 %. Every
 60 s; wva_desired_replicas goes to the HPA that the user annotates. The documented one has no
-`behavior`, so it is Kubernetes' default here; the tuned variant takes that of the earlier chart.
+`behavior`, so it is Kubernetes' default here.
 
 What is approximated. Mean tokens of completed requests over 5 min come from histograms there, from
 the counters of prompts begun and answers given here. There is no queue before the engines (EPP flow

@@ -90,6 +90,7 @@ def test_every_run_can_be(part):
     for case in cases(Wanted(part=part)):
         spec = case.spec(Path("/data"))
         assert (spec.seed, spec.policy) == (case.seed, case.policy)
+        assert spec.prefix_caching == "on"  # as vLLM ships
 
 
 def test_files_lie_in_the_data_folder():
