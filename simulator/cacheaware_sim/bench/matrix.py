@@ -27,8 +27,8 @@ VARIANTS = ("default", "tuned")
 PARTS = ("quick", "standard", "full")
 SEEDS = 5
 PREFIX_CACHING = "on"
-"""As vLLM ships. Where prompts share nothing it finds the blocks of preempted requests, which spares
-fleets that are short of cache a part of the second prefill."""
+"""As vLLM ships. Where prompts share nothing it finds the blocks of preempted requests, which
+spares fleets that are short of cache a part of the second prefill."""
 BAND_SEEDS = 2
 """Of other hardware, cold starts and coefficients: they show whether a ranking holds."""
 QUICK_SEEDS = 2

@@ -6,10 +6,10 @@ core/load/predictors.py (260b6ae), config/defaults.py (1ca6015).
 
 Default: threshold mode ("optimization_target: throughput"), every 5 s. One more pod if on any
 engine (tokens in cache + queued prompt tokens) / capacity > 1, one less if on all < 0.6, nothing
-while a scaling is in progress or an engine does not report. With throughput scaling: the same on top of
-a lower bound made every 180 s: a Kalman forecast of requests and their lengths over the rate at which a profile
-keeps the latency targets. The bound also lifts a fleet that the thresholds would leave alone, as in
-the planner's SLA mode.
+while a scaling is in progress or an engine does not report. With throughput scaling: the same on
+top of a lower bound made every 180 s: a Kalman forecast of requests and their lengths over the rate
+at which a profile keeps the latency targets. The bound also lifts a fleet that the thresholds would
+leave alone, as in the planner's SLA mode.
 
 What is approximated. Queued prompt tokens come from Dynamo's forward-pass metrics; here they are
 waiting requests x the mean prompt of the last 180 s (3,000 tokens, Dynamo's own default, before any
