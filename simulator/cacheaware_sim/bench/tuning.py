@@ -15,11 +15,11 @@ from cacheaware_sim.bench.matrix import Case
 from cacheaware_sim.bench.workloads import CODE, CONV, TRAIN_S, Workload
 from cacheaware_sim.policies import aibrix, constant, dynamo, hpa, keda, knative, wva_v1, wva_v2
 from cacheaware_sim.policies import token_velocity as velocity
-from cacheaware_sim.policies.hpa_behavior import DEFAULT_BEHAVIOR, Behavior, Rate, Rules
+from cacheaware_sim.policies.hpa_behavior import DEFAULT_BEHAVIOR, Behavior
 from cacheaware_sim.policies.keda import KedaSettings, Trigger
 from cacheaware_sim.policies.registry import PEERS
-from cacheaware_sim.policies.tuned import PATIENT, TUNED
-from cacheaware_sim.policies.wva import AT_ONCE, Through
+from cacheaware_sim.policies.tuned import PATIENT, SLOW_DOWN, STEADY, TUNED
+from cacheaware_sim.policies.wva import AT_ONCE
 from cacheaware_sim.policies.wva_v2 import UNSET_BEHAVIOR
 
 BUDGET = 12
@@ -28,10 +28,7 @@ TRAIN: tuple[tuple[Workload, float], ...] = (
     (replace(CODE.first(TRAIN_S), name="code-train"), 95.0),
 )
 """Workloads and the per cent of requests to reach."""
-_STEADY = Behavior(up=Rules(0, (Rate("Pods", 4, 60),)), down=Rules(600, (Rate("Pods", 1, 60),)))
-_BEHAVIORS = (DEFAULT_BEHAVIOR, PATIENT, _STEADY)
-_SLOW_DOWN = Through(Behavior(up=AT_ONCE.behavior.up, down=Rules(300, (Rate("Pods", 1, 60),))),
-                     AT_ONCE.tolerance)  # fmt: skip
+_BEHAVIORS = (DEFAULT_BEHAVIOR, PATIENT, STEADY)
 _MENDED = replace(aibrix.DEFAULT, unknown_is_zero=False, shrink_to_highest=True)
 
 
@@ -58,7 +55,7 @@ GRIDS: Mapping[str, tuple[Any, ...]] = {
     "keda-kv": (
         keda.KV,
         *(_keda(Trigger("usage", usage), behavior=behavior)
-          for usage, behavior in product((0.3, 0.4, 0.5, 0.6, 0.7), (DEFAULT_BEHAVIOR, _STEADY))),
+          for usage, behavior in product((0.2, 0.3, 0.4, 0.5, 0.6), (DEFAULT_BEHAVIOR, STEADY))),
     ),
     "keda-waiting": (
         keda.WAITING,
@@ -68,7 +65,7 @@ GRIDS: Mapping[str, tuple[Any, ...]] = {
     "keda-both": (
         keda.BOTH,
         *(_keda(Trigger("usage", usage), Trigger("waiting", waiting), behavior=behavior)
-          for usage, waiting, behavior in product((0.4, 0.5), (2, 5), (PATIENT, _STEADY))),
+          for usage, waiting, behavior in product((0.4, 0.5), (2, 5), (PATIENT, STEADY))),
     ),
     "knative-kpa": (
         knative.DEFAULT,
@@ -78,38 +75,38 @@ GRIDS: Mapping[str, tuple[Any, ...]] = {
     "aibrix-kpa": (
         aibrix.DEFAULT,
         *(replace(_MENDED, fleet_sum=True, target=target, stable_window_s=window)
-          for target, window in product((0.2, 0.3, 0.4, 0.5, 0.6), (60.0, 180.0))),
+          for target, window in product((0.1, 0.2, 0.3, 0.4, 0.5), (60.0, 180.0))),
     ),
     "aibrix-apa": (
         aibrix.DEFAULT,
         *(replace(_MENDED, target=target, down_tolerance=tolerance)
-          for target, tolerance in product((0.2, 0.3, 0.4, 0.5, 0.6), (0.1, 0.2))),
+          for target, tolerance in product((0.1, 0.2, 0.3, 0.4, 0.5), (0.1, 0.2))),
     ),
     "wva-v1": (
         wva_v1.DEFAULT,
         *(replace(wva_v1.DEFAULT, loop_s=30.0, through=through, kv_threshold=kv,
                   queue_threshold=queue)
-          for through, kv, queue in product(
-              (AT_ONCE, _SLOW_DOWN), (0.6, 0.8), (4.0, 5.0))),
+          for through, kv, queue in product((AT_ONCE, SLOW_DOWN), (0.4, 0.6, 0.8), (4.0, 5.0))
+          if through == SLOW_DOWN or kv > 0.4),
     ),
     "wva-v2": (
         wva_v2.DEFAULT,
         *(replace(wva_v2.DEFAULT, loop_s=30.0, through=through, scale_up_threshold=up,
                   scale_down_boundary=round(up - 0.15, 2))
-          for through, up in product((AT_ONCE, UNSET_BEHAVIOR), (0.5, 0.6, 0.7, 0.85))),
+          for through, up in product((AT_ONCE, UNSET_BEHAVIOR), (0.4, 0.5, 0.6, 0.7, 0.85))),
     ),
     "dynamo": (
         dynamo.DEFAULT,
         *(replace(dynamo.DEFAULT, enable_throughput_scaling=throughput, up_threshold=up,
                   down_threshold=down)
           for throughput, (up, down) in product(
-              (True, False), ((1.0, 0.6), (0.8, 0.4), (0.6, 0.3), (0.4, 0.1)))
+              (True, False), ((1.0, 0.6), (0.8, 0.4), (0.6, 0.3), (0.4, 0.1), (0.2, 0.05)))
           if throughput or up != 1.0),
     ),
     "token-velocity": (
         velocity.DEFAULT,
         *(replace(velocity.DEFAULT, utilization=load, shrink_window_s=window)
-          for load, window in product((0.3, 0.4, 0.5, 0.6), (180.0, 600.0))),
+          for load, window in product((0.2, 0.3, 0.4, 0.5, 0.6), (180.0, 600.0))),
     ),
 }  # fmt: skip
 
