@@ -50,9 +50,11 @@ def result_of(case: Case, data: Path) -> dict[str, Any]:
     return run(spec, settings=settings_of(case.policy, case.variant)).as_json()
 
 
-def stored(case: Case, store: Store) -> str | None:
-    """Run and store; what went wrong, in one line. In a worker."""
+def stored(case: Case, store: Store, path: Path) -> str | None:
+    """Run and store at that path; what went wrong, in one line. In a worker."""
     try:
+        if store.path(case) != path:
+            return "the code or the trace changed while the bench ran; run it again"
         store.write(case, result_of(case, store.data))
     except (SpecError, TraceError, OSError) as error:
         return str(error)
@@ -98,7 +100,7 @@ def _some(cases: Sequence[Case], store: Store, workers: int) -> Iterator[tuple[C
     # a fork would copy the threads' locks of the progress bar
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(workers, context, initializer=_end_with_parent) as pool:
-        futures = {pool.submit(stored, case, store): case for case in cases}
+        futures = {pool.submit(stored, case, store, store.path(case)): case for case in cases}
         try:
             for future in as_completed(futures):
                 yield futures[future], future.result()

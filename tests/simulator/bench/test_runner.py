@@ -91,7 +91,14 @@ def test_whatever_goes_wrong_in_a_run_is_one_line(store, some, monkeypatch, erro
 
     monkeypatch.setattr(runner, "result_of", fail)
 
-    assert stored(some[0], store) == message
+    assert stored(some[0], store, store.path(some[0])) == message
+    assert store.read(some[0]) is None
+
+
+def test_a_result_of_other_code_than_the_bench_began_with_is_not_kept(store, some):
+    message = stored(some[0], store, store.folder / "of-yesterday.json")
+
+    assert message == "the code or the trace changed while the bench ran; run it again"
     assert store.read(some[0]) is None
 
 
