@@ -238,7 +238,7 @@ def quick(
     """Run the quick part, and compare ours with what is recorded, or record it."""
     from dataclasses import replace
 
-    from cacheaware_sim.bench.matrix import SEEDS, cases
+    from cacheaware_sim.bench.matrix import CONSTANT, OURS, SEEDS, cases
     from cacheaware_sim.bench.workloads import QUICK
 
     files = all(load.path(store.data).is_file() for load in QUICK)
@@ -246,8 +246,10 @@ def quick(
         if record:
             raise BadInputError(f"--data {store.data}: must hold Azure's traces for --record")
         typer.echo(f"{store.data} has no traces of Azure's: generated ones instead", err=True)
-    if record and wanted.seeds is None:
-        wanted = replace(wanted, seeds=SEEDS)
+    if record:
+        wanted = replace(
+            wanted, policies=(OURS, CONSTANT), seeds=SEEDS if wanted.seeds is None else wanted.seeds
+        )
     past = None if record else read_recorded(recorded)
     some = cases(wanted, files=files)
     if record:

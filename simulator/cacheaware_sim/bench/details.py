@@ -134,7 +134,8 @@ def tuning(choices: Sequence[Choice]) -> Iterator[str]:
         f"Each peer had at most {BUDGET} settings, its default among them, on the train split (the "
         f"first 20 minutes of both of Azure's traces). Targets: {targets}. The tuned variant is "
         "the cheapest setting that reaches both; where none does, the one that misses by the "
-        "fewest points. Ours has one set of defaults."
+        "fewest points. It is one setting for all workloads, as ours are its defaults: what is "
+        "dear on one trace was needed on the other."
     )
     if not choices:
         yield "The runs of the tuning are not stored; `make bench-tune` does them."

@@ -32,8 +32,9 @@ spares fleets that are short of cache a part of the second prefill."""
 BAND_SEEDS = 2
 """Of other hardware, cold starts and coefficients: they show whether a ranking holds."""
 QUICK_SEEDS = 2
-QUICK_PEERS = ("wva-v1", "token-velocity")
-"""The two that come nearest to the front, on conv and on code."""
+QUICK_PEERS = ("wva-v1", "wva-v2")
+"""Tuned on the train split, the cheapest that keeps conv's target and the only one besides
+hpa-gpu that follows the load and keeps both."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from cacheaware_sim.bench.matrix import BOUND, OURS, Case
+from cacheaware_sim.bench.matrix import BOUND, Case
 from cacheaware_sim.bench.sources import sources_hash
 from cacheaware_sim.bench.tuning import settings_of
 from cacheaware_sim.simulate import sha256_of
@@ -79,7 +79,7 @@ def key_of(case: Case, data: Path) -> str:
         "options": options,
         "settings": repr(settings_of(case.policy, case.variant)),
         "trace": str(trace) if spec.generator else _sha256(trace),
-        "code": sources_hash(ours=case.policy == OURS),
+        "code": sources_hash(case.policy),
     }
     return hashlib.sha256(json.dumps(decided, sort_keys=True).encode()).hexdigest()[:32]
 

@@ -117,15 +117,30 @@ def loaded_by(module, package):
     return {path for path in json.loads(done.stdout) if code_hash([Path(path)]) != NOTHING}
 
 
+def known_sources():
+    parts = (sources.peers_sources, sources.our_sources, sources.bounds_sources)
+    return {str(path) for part in parts for path in part()}
+
+
 def test_all_code_that_our_policy_loads_is_hashed():
-    known = {str(path) for path in (*sources.peers_sources(), *sources.our_sources())}
+    known = known_sources()
     loaded = loaded_by("cacheaware_sim.policies.ours", ("cacheaware", "cacheaware_sidecar"))
 
     assert loaded <= known
 
 
+def test_all_code_that_peers_and_their_fleet_load_is_hashed_for_them():
+    known = {str(path) for path in sources.peers_sources()}
+    loaded = loaded_by(
+        "cacheaware_sim.policies.registry, cacheaware_sim.fleet.fleet",
+        ("cacheaware", "cacheaware_sidecar", "cacheaware_sim"),
+    )
+
+    assert {path.rsplit("/", 1)[1] for path in loaded - known} <= {"tuned.py"}
+
+
 def test_all_code_that_a_run_loads_is_hashed():
-    known = {str(path) for path in (*sources.peers_sources(), *sources.our_sources())}
+    known = known_sources()
     loaded = loaded_by("cacheaware_sim.simulate, cacheaware_sim.bound", ("cacheaware_sim",))
 
     # how settings are found and timelines are written decides nothing; settings are in the name
@@ -134,7 +149,7 @@ def test_all_code_that_a_run_loads_is_hashed():
 
 def test_a_change_of_ours_leaves_the_peers_results(tmp_path, monkeypatch, case):
     copied = tmp_path / "ours.py"
-    shutil.copy(sources.OUR_POLICY, copied)
+    shutil.copy(next(iter(sources.OUR_POLICY)), copied)
     ours = replace(case, policy="cacheaware")
     before = key_of(case, tmp_path), key_of(ours, tmp_path)
     copied.write_text(copied.read_text() + "\nCHANGED = 1\n")
