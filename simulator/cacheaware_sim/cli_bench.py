@@ -291,13 +291,20 @@ def fell_behind(past: dict[str, Any], some: "Sequence[Case]", store: "Store") ->
     """Compare; each workload on which ours fell behind is one line."""
     from cacheaware_sim.bench.recorded import behind, position_from, position_of
     from cacheaware_sim.bench.results import tables_of
+    from cacheaware_sim.bench.workloads import QUICK, QUICK_GENERATED
 
+    like = {ours.name: real.name for ours, real in zip(QUICK_GENERATED, QUICK, strict=True)}
     lines = []
     for table in tables_of(some, store):
         name = table.workload.name
-        if name not in past:
+        names = (name, like.get(name, name))
+        if not past.keys() >= set(names):
             raise BadInputError(f"{name}: must be recorded first, with --part quick --record")
-        lines.append(behind(name, position_of(table), position_from(past[name])))
+        try:
+            recorded, spread = (position_from(past[one]) for one in names)
+        except (KeyError, TypeError, ValueError):
+            raise BadInputError(f"{name}: must be as --part quick --record writes it") from None
+        lines.append(behind(name, position_of(table), recorded, spread))
     for line in filter(None, lines):
         typer.echo(f"cacheaware: {line}", err=True)
     return any(lines)

@@ -4,7 +4,8 @@ A position is how many per cent of GPU-hours ours pays more than constant pods a
 attainment, seed by seed. Runs are repeatable, so any difference comes from a change of the code;
 but a change that means no harm moves single requests, as another seed does. So the spread over
 seeds is the measure: two standard deviations of the difference of two means over so many seeds,
-and never less than `LEAST_PERCENT` and `LEAST_POINTS`.
+and never less than `LEAST_PERCENT` and `LEAST_POINTS`. A generator's seed is not another run of the
+same trace but another trace; there, the spread of the trace that it is like is taken.
 """
 
 from collections.abc import Mapping, Sequence
@@ -105,14 +106,23 @@ def noise(values: Sequence[float], seeds: int, least: float) -> float:
     return max(least, SIGMAS * spread * sqrt(2 / seeds))
 
 
-def behind(name: str, now: Position, recorded: Position) -> str | None:
+def behind(
+    name: str, now: Position, recorded: Position, like: Position | None = None
+) -> str | None:
     """One line that says how ours fell behind; None if it did not.
 
     Where the front does not reach ours, the GPU-hours are compared as they are.
+
+    Args:
+        name: Of the workload.
+        now: Ours today.
+        recorded: Ours as it was.
+        like: What tells the spread over seeds; by default `recorded`.
     """
+    like = like or recorded
     seeds = min(len(now.ours), len(recorded.ours))
     past, today = recorded.first(seeds), now.first(seeds)
-    points = noise([one.attainment for one in recorded.ours], seeds, LEAST_POINTS)
+    points = noise([one.attainment for one in like.ours], seeds, LEAST_POINTS)
     fewer = past.point.attainment - today.point.attainment
     if fewer > points:
         return (
@@ -120,10 +130,10 @@ def behind(name: str, now: Position, recorded: Position) -> str | None:
             f"{fewer:.2f} points of attainment less, noise is {points:.2f}"
         )
     if past.right is not None and today.right is not None:
-        known = [one for one in recorded.right_percent if one is not None]
+        known = [one for one in like.right_percent if one is not None]
         allowed, more = noise(known, seeds, LEAST_PERCENT), today.right - past.right
     else:
-        hours = [100 * one.gpu_hours / past.point.gpu_hours for one in recorded.ours]
+        hours = [100 * one.gpu_hours / like.point.gpu_hours for one in like.ours]
         allowed = noise(hours, seeds, LEAST_PERCENT)
         more = 100 * (today.point.gpu_hours / past.point.gpu_hours - 1)
         # more attainment may cost more; without a front nobody knows how much

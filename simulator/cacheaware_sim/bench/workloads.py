@@ -118,7 +118,10 @@ STANDARD = (CONV, CODE, MOONCAKE, R1, PREFILL)
 ALL = (*STANDARD, R1_DAY)
 
 QUICK_CONV = replace(
-    CONV.first(TRAIN_S), name="conv-20min", title="20 minutes of conv x4", constants=(5, 6, 7, 8)
+    CONV.first(TRAIN_S),
+    name="conv-20min",
+    title="20 minutes of conv x4",
+    constants=(5, 6, 7, 8, 10),
 )
 QUICK_CODE = replace(
     CODE.first(TRAIN_S),
@@ -131,4 +134,4 @@ QUICK_GENERATED = (
     replace(QUICK_CONV, name="conv-like", title="like conv x4", trace="azure-conv-like"),
     replace(QUICK_CODE, name="code-like", title="like code x2", trace="azure-code-like"),
 )
-"""For who has no files: fronts of their own."""
+"""For who has no files: fronts of their own. Each like its neighbour in `QUICK`."""

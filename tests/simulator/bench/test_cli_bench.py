@@ -69,9 +69,8 @@ def test_json_for_programs(called, traces):
 
     rows = json.loads(out)
     assert code == 0
-    assert {row["policy"] for row in rows} == {
-        "cacheaware", "constant-5", "constant-6", "constant-7", "constant-8",
-    }  # fmt: skip
+    constants = {f"constant-{number}" for number in workloads.QUICK_CONV.constants}
+    assert {row["policy"] for row in rows} == {"cacheaware", *constants}
     assert set(rows[0]) == {
         "workload", "policy", "seeds", "attainment_percent", "attainment_deviation", "gpu_hours",
         "right_of_front_percent", "setting",
@@ -90,7 +89,7 @@ def test_a_run_that_fails_is_told_and_sets_the_exit_code(called, traces):
 
     assert code == 1
     lines = err.splitlines()
-    assert len(lines) == 4 + 1 + 2
+    assert len(lines) == len(workloads.QUICK_CONV.constants) + 1 + 2
     assert all(line.startswith("cacheaware: ") for line in lines)
 
 
@@ -183,6 +182,17 @@ def test_quick_fails_with_one_line_where_ours_fell_behind(called, traces, record
 
     assert code == 1
     assert re.fullmatch(r"cacheaware: conv-20min: .* recorded .*noise is .*\n", err)
+
+
+def test_a_record_that_is_none_is_told(called, traces, recorded):
+    recorded.write_text('{"workloads": {"conv-20min": {}, "code-20min": 3}}')
+
+    code, _, err = called(
+        "--data", traces, "--part", "quick", "--seeds", 1, "--recorded", "front.json"
+    )
+
+    assert code == 2
+    assert err == "cacheaware: conv-20min: must be as --part quick --record writes it\n"
 
 
 def test_what_was_never_recorded_is_told(called, traces, recorded):

@@ -72,6 +72,14 @@ def test_beyond_the_front_more_attainment_may_cost_more():
     assert behind("conv", position((85, 4.9), (85, 4.9), right=[None, None]), stood) is None
 
 
+def test_where_a_seed_is_another_trace_the_spread_of_a_like_one_is_taken():
+    stood = position((90, 5), (50, 6), right=[0.0, 80.0])
+    now = position((85, 5), (45, 6), right=[0.0, 80.0])
+
+    assert behind("conv-like", now, stood) is None
+    assert "5.00 points of attainment less" in behind("conv-like", now, stood, STOOD)
+
+
 def test_noise_shrinks_with_seeds_and_has_a_least():
     assert noise([0, 2, 4], 8, 0.1) == pytest.approx(2 * 2 * (2 / 8) ** 0.5)
     assert noise([1, 1, 1], 2, 0.3) == 0.3
