@@ -18,6 +18,7 @@ from cacheaware.decide.policy import Policy
 from cacheaware.decide.pool import with_pool, without_pool
 from cacheaware.decide.rates import paced
 from cacheaware.decide.recommend import Recommendation, all_unknown, recommend
+from cacheaware.decide.regret import window_s
 from cacheaware.decide.silence import overloaded_and_silent
 from cacheaware.decide.supply import Supply, live_pods, supply_of
 from cacheaware.decide.victims import Asked
@@ -62,11 +63,12 @@ def decide(fleet: FleetView, policy: Policy, memory: Memory, now: float) -> tupl
     found = with_pool(found, current, policy)
     memory = memory.recommended(found.replicas, now)
     # 3. The windows: the lowest of the one for growing, the highest of the one for shrinking.
+    window = window_s(policy.scale_down.stabilization_seconds, memory.changes, now)
     steady = stabilized(
         current,
         found.replicas,
         memory.lowest(policy.scale_up.stabilization_seconds, now),
-        memory.highest(policy.scale_down.stabilization_seconds, now),
+        memory.highest(window, now),
     )
     # 4. The rates, and the bounds, which are the user's wishes and therefore know no rate.
     pace = paced(current, steady, policy, memory, now)
@@ -91,6 +93,7 @@ def decide(fleet: FleetView, policy: Policy, memory: Memory, now: float) -> tupl
         policy=policy,
         recommendation=found,
         stabilized=steady,
+        window_s=window,
         paced=pace,
         bounds=bounds,
         bounded=bounded,

@@ -33,6 +33,8 @@ class Outcome:
     recommendation: Recommendation
     stabilized: int
     """After the windows."""
+    window_s: int
+    """For shrinking, with what regretted shrinks add to it."""
     paced: int
     """After the rates."""
     bounds: Bounds
@@ -267,6 +269,8 @@ def because(outcome: Outcome, reason: str) -> str:
     policy, shrink = outcome.policy, outcome.shrink
     down = outcome.recommendation.replicas < outcome.current
     rules = policy.scale_down if down else policy.scale_up
+    window_s = outcome.window_s if down else rules.stabilization_seconds
+    regretted = window_s > rules.stabilization_seconds
     words = {
         Reasons.ROLLOUT: "a rollout is in progress",
         Reasons.PODS_DISRUPTED: "pods are being evicted: none is given up meanwhile",
@@ -289,7 +293,8 @@ def because(outcome: Outcome, reason: str) -> str:
         Reasons.AT_MAXIMUM: outcome.bounds.ceiling.told,
         Reasons.AT_MINIMUM: outcome.bounds.floor.told,
         Reasons.UNSCHEDULABLE: outcome.bounds.ceiling.told,
-        Reasons.STABILIZING: f"the window of {rules.stabilization_seconds:,} s is not over",
+        Reasons.STABILIZING: f"the window of {window_s:,} s is not over"
+        + (", longer for shrinks that were taken back" if regretted else ""),
         Reasons.RATE_LIMITED: "the rate policies allow no more now",
         Reasons.WITHIN_TOLERANCE: f"within the tolerance of {rules.tolerance_percent} %",
     }
