@@ -198,7 +198,7 @@ def open_memory(replicas, now=1000.0, past=NO_PAST):
     return replace(Memory.start(replicas, now), peaks=(), lows=(), history=past)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=900, deadline=None)
 @given(
     views=st.lists(ODD_FLEETS, min_size=1, max_size=2),
     policy=POLICIES,
@@ -220,7 +220,7 @@ def test_it_never_raises_and_always_explains_itself(views, policy, steps):
             memory = memory.scaled(decision.current, decision.desired, now)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=1500, deadline=None)
 @given(view=FLEETS, policy=POLICIES, past=PASTS)
 def test_bounds_always_hold(view, policy, past):
     decision, _ = decide(view, policy, open_memory(view.spec_replicas, past=past), 1000.0)
@@ -233,7 +233,7 @@ def test_bounds_always_hold(view, policy, past):
         assert decision.desired >= policy.min_replicas
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=1200, deadline=None)
 @given(view=CALM_FLEETS | FLEETS, policy=GENEROUS, past=st.just(NO_PAST) | PASTS)
 def test_every_pod_that_goes_is_named_and_one_that_may_go(view, policy, past):
     decision, _ = decide(view, policy, open_memory(view.spec_replicas, past=past), 1000.0)
@@ -253,7 +253,7 @@ def test_every_pod_that_goes_is_named_and_one_that_may_go(view, policy, past):
         assert starting or empty or alone
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=800, deadline=None)
 @given(view=CALM_FLEETS | FLEETS, policy=GENEROUS | POLICIES, past=PASTS, data=st.data())
 def test_the_order_of_pods_changes_nothing(view, policy, past, data):
     other = replace(view, pods=tuple(data.draw(st.permutations(view.pods))))
@@ -262,7 +262,7 @@ def test_the_order_of_pods_changes_nothing(view, policy, past, data):
     assert decide(view, policy, memory, 1000.0) == decide(other, policy, memory, 1000.0)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=1500, deadline=None)
 @given(
     view=CALM_FLEETS | RATIO_FLEETS,
     policy=GENEROUS | POLICIES,
@@ -302,7 +302,7 @@ def test_losing_sight_of_a_pod_never_turns_the_direction(view, policy, seen, pas
     assert min(current, known.desired) <= blind.desired <= max(current, known.desired)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=1500, deadline=None)
 @given(view=RATIO_FLEETS, policy=POLICIES, past=st.just(NO_PAST) | PASTS, data=st.data())
 def test_more_load_never_means_fewer_replicas(view, policy, past, data):
     busy = [pod for pod in view.pods if pod.load and pod.load.waiting is not None]
@@ -320,7 +320,7 @@ def test_more_load_never_means_fewer_replicas(view, policy, past, data):
     )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=600, deadline=None)
 @given(
     spec=st.integers(1, 8),
     views=st.lists(FLEETS, min_size=1, max_size=6),
@@ -340,7 +340,7 @@ def test_a_restart_shrinks_nothing_within_the_window(spec, views, policy, gap, p
         now += gap
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=400, deadline=None)
 @given(
     demands=st.lists(st.integers(0, 600), min_size=5, max_size=60),
     window=st.sampled_from([60, 300]),
@@ -374,7 +374,7 @@ def test_there_is_no_flap_within_the_window(demands, window):
         replicas, now = decision.desired, now + 15.0
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(
     kv=st.lists(SHARE, min_size=1, max_size=4),
     waiting=st.integers(0, 30),
