@@ -49,7 +49,9 @@ def subclasses(model: type[Model]) -> list[type[Model]]:
 def structural(node: Schema, defs: dict[str, Schema], models: dict[str, type[Model]]) -> Schema:
     """One node of a JSON schema as Kubernetes wants it."""
     node, optional = unfolded(node, defs)
-    rules = validations(models[node["title"]].rules) if node.get("title") in models else []
+    # A field's title may be a model's name: the number `schedule` is no Schedule.
+    model = models.get(node.get("title", "")) if node.get("type") == "object" else None
+    rules = validations(model.rules) if model else []
     schema = {key: node[key] for key in sorted(node, key=place_of) if key not in DROPPED}
     if "description" in schema:
         schema["description"] = " ".join(schema["description"].split())

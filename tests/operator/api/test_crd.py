@@ -102,3 +102,11 @@ def test_the_crd_has_the_projects_names():
 
 def test_the_crd_fits_into_the_annotation_of_kubectl_apply():
     assert len(as_yaml(crd())) < 200_000
+
+
+def test_rules_are_of_objects_and_each_names_a_field_that_is_there():
+    for path, node in nodes(openapi_schema()):
+        for rule in node.get("x-kubernetes-validations", ()):
+            assert node["type"] == "object", path
+            field = rule.get("fieldPath", "").lstrip(".").split(".")[0]
+            assert not field or field in node["properties"], f"{path}: {field}"
