@@ -8,9 +8,9 @@ from cacheaware.decide.history import History, Moment
 from cacheaware.decide.policy import Policy
 from cacheaware.decide.supply import Load, Supply
 
-PREFILL_TARGET = 0.65
+PREFILL_TARGET = 0.7
 """The share of its time that a pod may prefill. Prompts queue for each other: at this share one
-waits about as long as it takes itself, on the average (M/D/1: 0.65 / (2 x 0.35)); at 0.8 twice as
+waits about as long as it takes itself, on the average (M/D/1: 0.7 / (2 x 0.3)); at 0.8 twice as
 long. Decoding shares the engine's steps with the rest.
 """
 

@@ -39,13 +39,13 @@ def test_prefill_is_what_came_over_what_a_pod_may_do(make, moment):
 
 
 def test_what_is_cached_needs_no_prefill(make, moment):
-    seen = moment(make.tokens(new_prompt_tokens=1300.0, prefix_hit_ratio=0.5))
+    seen = moment(make.tokens(new_prompt_tokens=1400.0, prefix_hit_ratio=0.5))
 
     assert seen.work == pytest.approx(1.0)
 
 
 def test_without_a_counter_the_rate_has_to_do(make, moment):
-    assert moment(make.tokens(prompt_tokens_per_s=130.0)).work == pytest.approx(1.0)
+    assert moment(make.tokens(prompt_tokens_per_s=140.0)).work == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize("fields", [{}, {"new_prompt_tokens": float("nan")}])
@@ -61,7 +61,7 @@ def test_prefill_is_unknown_without_a_speed_and_none_of_decode_pods(make, moment
 
 
 def test_requests_that_newly_wait_count_with_their_prompts(make, moment):
-    pod = make.tokens(waiting=4.0, new_prompt_tokens=0.0, prompt_tokens_per_request=325.0)
+    pod = make.tokens(waiting=4.0, new_prompt_tokens=0.0, prompt_tokens_per_request=350.0)
 
     assert moment(pod, before=2.0).work == pytest.approx(1.0)
     assert moment(pod, before=4.0).work == 0.0
@@ -91,7 +91,7 @@ def test_without_tokens_the_usage_counts(make, moment):
 
 
 def test_unknown_pods_add_nothing(make, moment):
-    seen = moment(make.tokens("a", used=40_000.0, new_prompt_tokens=650.0), make.unknown("b"))
+    seen = moment(make.tokens("a", used=40_000.0, new_prompt_tokens=700.0), make.unknown("b"))
 
     assert (seen.kv, seen.work) == (pytest.approx(0.5), pytest.approx(1.0))
     assert replace(seen, waiting=None).waiting is None
