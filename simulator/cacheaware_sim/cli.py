@@ -1,7 +1,9 @@
 """`cacheaware simulate ...`: the commands that the simulator adds to the command line."""
 
 import asyncio
-from typing import Annotated
+import math
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 
@@ -10,9 +12,13 @@ from cacheaware.cli.output import Format, OutputOption, print_json, print_table
 from cacheaware_sim import cli_bench, cli_bound, cli_run, cli_validate
 from cacheaware_sim.__main__ import NEEDS_EXTRA
 from cacheaware_sim.__main__ import serve as serve_engine
-from cacheaware_sim.load_plan import LoadError, LoadPlan
+from cacheaware_sim.cli_options import FormatOption, FromOption, ScaleOption, ToOption
+from cacheaware_sim.load_plan import LoadPlan
 from cacheaware_sim.load_result import LoadResult
+from cacheaware_sim.load_trace import LoadError, LoadTrace
 from cacheaware_sim.settings import SettingError
+
+WHOLE_TRACE = {"format": "auto", "from_s": 0.0, "to_s": math.inf, "scale": 1.0}
 
 simulate = typer.Typer(
     help="Policies against traces in virtual time; a mock engine, and load for it.",
@@ -49,19 +55,37 @@ def load(
     *,
     rate: Annotated[float | None, typer.Option(help="requests per second, open loop")] = None,
     concurrency: Annotated[int | None, typer.Option(help="clients, closed loop")] = None,
+    trace: Annotated[
+        Path | None, typer.Option(help="a file: its requests at their times, with their tokens")
+    ] = None,
+    trace_format: FormatOption = "auto",
+    from_s: FromOption = 0.0,
+    to_s: ToOption = math.inf,
+    scale: ScaleOption = 1.0,
     requests: Annotated[int | None, typer.Option(help="send no more than this many")] = None,
     duration: Annotated[float | None, typer.Option(help="send for this many seconds")] = None,
     at_least: Annotated[int, typer.Option(help="send these even if SIGTERM comes earlier")] = 0,
-    prompt_tokens: Annotated[int, typer.Option(help="by the mock engine's tokenizer")] = 128,
-    output_tokens: Annotated[int, typer.Option(help="asked for as max_tokens")] = 64,
+    prompt_tokens: Annotated[
+        int | None,
+        typer.Option(help="by the mock engine's tokenizer", show_default="128, or the trace's"),
+    ] = None,
+    output_tokens: Annotated[
+        int | None, typer.Option(help="asked for as max_tokens", show_default="64, or the trace's")
+    ] = None,
     shared_tokens: Annotated[int, typer.Option(help="the same at the start of all prompts")] = 0,
     stream: Annotated[bool, typer.Option(help="answers as a stream")] = True,
     keep_alive: Annotated[bool, typer.Option(help="reuse connections, as a pool does")] = False,
     timeout: Annotated[float, typer.Option(help="seconds for one request")] = 300.0,
     max_in_flight: Annotated[int, typer.Option(help="limit of an open loop")] = 1000,
+    slo_ttft_ms: Annotated[
+        float | None, typer.Option(help="target: time to the first token")
+    ] = None,
+    slo_tpot_ms: Annotated[
+        float | None, typer.Option(help="target: time per further token")
+    ] = None,
     model: Annotated[str | None, typer.Option(help="default: the first that is served")] = None,
     api_key: Annotated[str | None, typer.Option(envvar="CACHEAWARE_SIM_API_KEY")] = None,
-    seed: Annotated[int, typer.Option(help="of arrivals and prompts")] = 0,
+    seed: Annotated[int, typer.Option(help="of arrivals, scaling and prompts")] = 0,
     output: OutputOption = Format.TABLE,
 ) -> None:
     """Send bounded load, and count what was lost. Exit code 1 if a request failed.
@@ -73,16 +97,20 @@ def load(
             url=url,
             rate=rate,
             concurrency=concurrency,
+            trace=_trace(
+                trace, format=trace_format, from_s=from_s, to_s=to_s, scale=scale, seed=seed
+            ),
             requests=requests,
             duration_s=duration,
             at_least=at_least,
-            prompt_tokens=prompt_tokens,
-            output_tokens=output_tokens,
+            **_lengths(trace, prompt_tokens, output_tokens),
             shared_tokens=shared_tokens,
             stream=stream,
             keep_alive=keep_alive,
             timeout_s=timeout,
             max_in_flight=max_in_flight,
+            slo_ttft_ms=slo_ttft_ms,
+            slo_tpot_ms=slo_tpot_ms,
             model=model,
             api_key=api_key,
             seed=seed,
@@ -95,6 +123,32 @@ def load(
         raise typer.Exit(1)
 
 
+def _trace(path: Path | None, *, seed: int, **part: Any) -> LoadTrace | None:
+    """The part of a trace that these options name.
+
+    Raises:
+        LoadError: Options of a trace without one, or a value that makes no sense.
+    """
+    if path is not None:
+        return LoadTrace(path=path, seed=seed, **part)
+    if part != WHOLE_TRACE:
+        raise LoadError("format, from, to, scale: tell what of a trace is sent, and need trace")
+    return None
+
+
+def _lengths(trace: Path | None, prompt: int | None, output: int | None) -> dict[str, int]:
+    """The lengths that are given.
+
+    Raises:
+        LoadError: A trace has its own.
+    """
+    lengths = {"prompt_tokens": prompt, "output_tokens": output}
+    given = {name: tokens for name, tokens in lengths.items() if tokens is not None}
+    if trace is not None and given:
+        raise LoadError("prompt-tokens, output-tokens: a trace tells them, so not beside trace")
+    return given
+
+
 def _generate(plan: LoadPlan) -> LoadResult:
     try:
         from cacheaware_sim.load import LostError, generate_until_told  # noqa: PLC0415 - needs the extra
@@ -102,7 +156,7 @@ def _generate(plan: LoadPlan) -> LoadResult:
         raise BadInputError(NEEDS_EXTRA) from error
     try:
         return asyncio.run(generate_until_told(plan))
-    except LostError as error:
+    except (LoadError, LostError) as error:
         raise BadInputError(str(error)) from error
 
 
@@ -121,3 +175,5 @@ def _show(result: LoadResult, output: Format) -> None:
         if shown[f"{name}_s"] is not None
     ]
     print_table(("ms", "mean", "p50", "p90", "p99", "max"), times)
+    if (attained := shown["attainment_percent"]) is not None:
+        typer.echo(f"within the targets: {attained:g} %")

@@ -6,10 +6,11 @@ import json
 import signal
 import sys
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import islice
 from typing import Any
 
 import aiohttp
@@ -17,6 +18,7 @@ import aiohttp
 from cacheaware_sim.load_plan import LoadPlan
 from cacheaware_sim.load_result import LoadResult, Loss
 from cacheaware_sim.tokens import prompt_of
+from cacheaware_sim.traces.trace import TraceRequest
 
 DATA, DONE = b"data:", b"[DONE]"
 LONGEST_DETAIL = 300
@@ -69,8 +71,10 @@ async def generate(plan: LoadPlan, stop: asyncio.Event | None = None) -> LoadRes
         stop: Once it is set, nothing more is sent than what is still missing of `at_least`.
 
     Raises:
+        LoadError: The plan's trace can't be read, or has nothing to send.
         LostError: The model's name is not given and the server does not tell it.
     """
+    plan.check_trace()
     connector = (
         aiohttp.TCPConnector(limit=0, keepalive_timeout=IDLE_S)
         if plan.keep_alive
@@ -82,9 +86,11 @@ async def generate(plan: LoadPlan, stop: asyncio.Event | None = None) -> LoadRes
         connector=connector, timeout=timeout, headers=headers, read_bufsize=2**20
     ) as session:
         model = plan.model or await _model(session, plan.url)
+        arrivals = plan.arrivals()
         generator = _Generator(plan, session, model, stop or asyncio.Event())
+        generator.result.began_at = datetime.now(UTC).isoformat(timespec="milliseconds")
         started = time.monotonic()
-        await (generator.open_loop() if plan.rate is not None else generator.closed_loop())
+        await (generator.closed_loop() if plan.concurrency else generator.open_loop(arrivals))
         generator.result.duration_s = time.monotonic() - started
         return generator.result
 
@@ -95,7 +101,7 @@ class _Generator:
     def __init__(
         self, plan: LoadPlan, session: aiohttp.ClientSession, model: str, stop: asyncio.Event
     ) -> None:
-        self.result = LoadResult()
+        self.result = LoadResult(slo_ttft_ms=plan.slo_ttft_ms, slo_tpot_ms=plan.slo_tpot_ms)
         self._stop = stop
         self._plan = plan
         self._session = session
@@ -103,12 +109,12 @@ class _Generator:
         self._numbers = itertools.count(1)
         self._until = time.monotonic() + (plan.duration_s or float("inf"))
 
-    async def open_loop(self) -> None:
+    async def open_loop(self, arrivals: Iterator[TraceRequest]) -> None:
         """Requests arrive whether or not earlier ones were answered."""
         tasks: set[asyncio.Task[None]] = set()
-        arrives = time.monotonic()
-        for number, gap in zip(range(1, self._plan.most() + 1), self._plan.gaps_s(), strict=False):
-            arrives += gap
+        began = time.monotonic()
+        for number, request in enumerate(islice(arrivals, self._plan.most()), 1):
+            arrives = began + request.at
             if arrives >= self._until:
                 break
             await asyncio.sleep(max(0.0, arrives - time.monotonic()))
@@ -117,7 +123,7 @@ class _Generator:
             if len(tasks) >= self._plan.max_in_flight:
                 self.result.not_sent += 1
                 continue
-            task = asyncio.create_task(self._one(number))
+            task = asyncio.create_task(self._one(number, request))
             tasks.add(task)
             task.add_done_callback(tasks.discard)
         await asyncio.gather(*tasks)
@@ -129,7 +135,7 @@ class _Generator:
 
     async def _client(self) -> None:
         while not self._over() and (number := next(self._numbers)) <= self._plan.most():
-            await self._one(number)
+            await self._one(number, self._plan.request())
 
     def _over(self) -> bool:
         return time.monotonic() >= self._until or self._told_to_stop()
@@ -137,11 +143,11 @@ class _Generator:
     def _told_to_stop(self) -> bool:
         return self._stop.is_set() and self.result.sent >= self._plan.at_least
 
-    async def _one(self, number: int) -> None:
+    async def _one(self, number: int, request: TraceRequest) -> None:
         self.result.sent += 1
         progress = Progress(time.monotonic())
         try:
-            await self._ask(number, progress)
+            await self._ask(self._body(number, request), progress)
         except (LostError, TimeoutError, aiohttp.ClientError) as error:
             self._lose(number, progress, error)
         else:
@@ -160,9 +166,9 @@ class _Generator:
         )
         self.result.lose(loss)
 
-    async def _ask(self, number: int, progress: Progress) -> None:
+    async def _ask(self, body: dict[str, Any], progress: Progress) -> None:
         async with self._session.post(
-            f"{self._plan.url.rstrip('/')}/v1/completions", json=self._body(number)
+            f"{self._plan.url.rstrip('/')}/v1/completions", json=body
         ) as response:
             if response.status != 200:
                 raise LostError(f"http-{response.status}", await response.text())
@@ -174,13 +180,13 @@ class _Generator:
         if progress.finish_reason is None:
             raise LostError("no-finish-reason")
 
-    def _body(self, number: int) -> dict[str, Any]:
+    def _body(self, number: int, request: TraceRequest) -> dict[str, Any]:
         plan = self._plan
         seed = (plan.seed << 20) + number
         body = {
             "model": self._model,
-            "prompt": prompt_of(plan.prompt_tokens, seed, plan.shared_tokens),
-            "max_tokens": plan.output_tokens,
+            "prompt": prompt_of(request.prompt_tokens, seed, plan.shared_tokens),
+            "max_tokens": request.output_tokens,
             "ignore_eos": True,
         }
         if plan.stream:
@@ -197,10 +203,11 @@ class _Generator:
         result.completion_tokens += progress.completion_tokens
         result.e2e_s.append(end - progress.started_at)
         if self._plan.stream and progress.first_at is not None:
-            result.ttft_s.append(progress.first_at - progress.started_at)
-            if progress.completion_tokens > 1:
-                decoding = end - progress.first_at
-                result.tpot_s.append(decoding / (progress.completion_tokens - 1))
+            further = progress.completion_tokens - 1
+            decoding = end - progress.first_at
+            result.timed(
+                progress.first_at - progress.started_at, decoding / further if further > 0 else None
+            )
 
 
 def _kind(error: Exception) -> str:

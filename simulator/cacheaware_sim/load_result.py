@@ -38,7 +38,13 @@ class LoadResult:
     """By kind, e.g. refused, http-500, error-in-stream, no-finish-reason, cut, timeout."""
     losses: list[Loss] = field(default_factory=list)
     """The first ones, in order of time."""
+    began_at: str | None = None
+    """When the sending began, in UTC as ISO 8601; None: not yet."""
     duration_s: float = 0.0
+    slo_ttft_ms: float | None = None
+    slo_tpot_ms: float | None = None
+    within_targets: int = 0
+    """Streams whose times were both within the targets that there are."""
     prompt_tokens: int = 0
     completion_tokens: int = 0
     ttft_s: list[float] = field(default_factory=list)
@@ -50,6 +56,22 @@ class LoadResult:
         if len(self.losses) < MOST_LOSSES:
             self.losses.append(loss)
 
+    def timed(self, ttft_s: float, tpot_s: float | None) -> None:
+        """Take in the times of a stream; None: it had no further token."""
+        self.ttft_s.append(ttft_s)
+        if tpot_s is not None:
+            self.tpot_s.append(tpot_s)
+        ttft_met = self.slo_ttft_ms is None or ttft_s * 1e3 <= self.slo_ttft_ms
+        tpot_met = self.slo_tpot_ms is None or (tpot_s or 0.0) * 1e3 <= self.slo_tpot_ms
+        self.within_targets += ttft_met and tpot_met
+
+    def attainment_percent(self) -> float | None:
+        """Streams within the targets, of all that came, sent or not; None without a target."""
+        came = self.sent + self.not_sent
+        if not came or (self.slo_ttft_ms is None and self.slo_tpot_ms is None):
+            return None
+        return round(100 * self.within_targets / came, 3)
+
     def as_json(self) -> dict[str, Any]:
         """Stable keys; latencies are null where nothing was measured."""
         return {
@@ -59,8 +81,10 @@ class LoadResult:
             "failed_total": self.failed.total(),
             "losses": [asdict(loss) for loss in self.losses],
             "not_sent": self.not_sent,
+            "began_at": self.began_at,
             "duration_s": round(self.duration_s, 3),
             "requests_per_s": round(self.sent / self.duration_s, 3) if self.duration_s else None,
+            "attainment_percent": self.attainment_percent(),
             "prompt_tokens": self.prompt_tokens,
             "completion_tokens": self.completion_tokens,
             "ttft_s": summary(self.ttft_s),

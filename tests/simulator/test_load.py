@@ -1,9 +1,14 @@
 """What the load generator counts as lost: servers that fail in every way."""
 
 import asyncio
+import itertools
 import json
 import os
+import re
 import signal
+import time
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from aiohttp import web
@@ -11,8 +16,12 @@ from aiohttp.test_utils import TestServer
 
 from cacheaware.cli import main
 from cacheaware_sim.load import FIRST_ANSWER, LostError, generate, generate_until_told
-from cacheaware_sim.load_plan import LoadError, LoadPlan
+from cacheaware_sim.load_plan import LoadPlan
 from cacheaware_sim.load_result import MOST_LOSSES, LoadResult, Loss, summary
+from cacheaware_sim.load_trace import LoadError, LoadTrace
+from cacheaware_sim.run_spec import RunSpec
+from cacheaware_sim.simulate import requests_of
+from cacheaware_sim.tokens import pieces
 
 USAGE = {"prompt_tokens": 3, "completion_tokens": 2}
 
@@ -165,6 +174,133 @@ async def test_an_open_loop_does_not_wait_for_answers(serve):
     assert result.failed == {"timeout": 15}
 
 
+AZURE = """TIMESTAMP,ContextTokens,GeneratedTokens
+2023-11-16 18:15:00.0000000,5,2
+2023-11-16 18:15:10.0000000,7,3
+2023-11-16 18:15:10.3000000,9,4
+2023-11-16 18:15:10.6000000,11,5
+2023-11-16 18:15:20.0000000,13,6
+"""
+
+
+@pytest.fixture
+def azure(tmp_path):
+    file = tmp_path / "part.csv"
+    file.write_text(AZURE)
+    return file
+
+
+def of_trace(url, path, **changes):
+    part = {"from_s": 10.0, "to_s": 20.0, **changes}
+    return plan(
+        url, concurrency=None, requests=None, stream=False, trace=LoadTrace(path=path, **part)
+    )
+
+
+async def test_a_part_of_a_trace_is_sent_at_its_times_with_its_own_lengths(serve, azure):
+    seen = []
+
+    async def handler(request):
+        body = await request.json()
+        seen.append((time.monotonic(), len(pieces(body["prompt"])), body["max_tokens"]))
+        return await answer_whole(request)
+
+    result = await generate(of_trace(await serve(handler), azure))
+
+    assert [one[1:] for one in seen] == [(7, 3), (9, 4), (11, 5)]
+    gaps = [after[0] - before[0] for before, after in itertools.pairwise(seen)]
+    assert gaps == pytest.approx([0.3, 0.3], abs=0.2)
+    assert (result.sent, result.ok) == (3, 3)
+
+
+async def test_a_trace_does_not_wait_for_answers(serve, azure):
+    url = await serve(never)
+    part = of_trace(url, azure)
+
+    result = await generate(replace(part, timeout_s=0.8, max_in_flight=2))
+
+    assert (result.sent, result.not_sent) == (2, 1)
+
+
+@pytest.mark.parametrize(
+    ("bound", "sent"), [({"requests": 2}, 2), ({"duration_s": 0.45}, 2), ({"requests": 9}, 3)]
+)
+async def test_a_trace_ends_at_the_first_of_its_bounds(serve, azure, bound, sent):
+    result = await generate(replace(of_trace(await serve(answer_whole), azure), **bound))
+
+    assert result.sent == sent
+
+
+def test_a_trace_as_load_is_what_the_simulator_plays(azure):
+    options = {"from_s": 9.0, "to_s": 21.0, "scale": 2.5, "seed": 3}
+
+    sent = list(LoadTrace(path=azure, **options).requests())
+
+    assert sent == list(requests_of(RunSpec(trace=azure, policy="constant-1", **options)))
+    assert len(sent) >= 8
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (AZURE.replace("9,4", "x,4"), "part.csv:4: ContextTokens 'x': must be a whole number"),
+        ("nothing of this kind", "part.csv:1: content 'nothing of this kind': must be a CSV"),
+        (AZURE.partition("2023-11-16 18:15:10")[0], "from 10, to 20: must be a part of the trace"),
+    ],
+)
+async def test_a_trace_that_can_not_be_sent_is_refused_before_anything_is(
+    azure, content, message, unused_tcp_port
+):
+    azure.write_text(content)
+
+    with pytest.raises(LoadError, match=re.escape(message)):
+        await generate(of_trace(f"http://127.0.0.1:{unused_tcp_port}", azure))
+
+
+@pytest.mark.parametrize(
+    ("part", "message"),
+    [
+        ({"format": "x"}, "format x: must be one of auto, azure"),
+        ({"from_s": -1}, "from -1: must be at least 0"),
+        ({"to_s": 10}, "to 10: must be above from, 10"),
+        ({"scale": 0}, "scale 0: must be above 0 and at most 1000"),
+        ({"scale": float("nan")}, "scale nan: must be above 0"),
+        ({"to_s": float("inf")}, "to, requests, duration: at least one of them"),
+    ],
+)
+def test_a_part_of_a_trace_that_makes_no_sense_is_refused(part, message, azure):
+    with pytest.raises(LoadError, match=re.escape(message)):
+        of_trace("http://x", azure, **part)
+
+
+async def test_streams_are_judged_by_the_targets_and_what_was_not_sent_is_a_miss(serve):
+    url = await serve(answers(*GOOD))
+
+    async def attained(**targets):
+        result = await generate(plan(url, **targets))
+        return result.as_json()["attainment_percent"]
+
+    assert await attained() is None
+    assert await attained(slo_ttft_ms=60_000, slo_tpot_ms=60_000) == 100
+    assert await attained(slo_ttft_ms=60_000) == 100
+    assert await attained(slo_ttft_ms=0.001, slo_tpot_ms=60_000) == 0
+    assert LoadResult(slo_ttft_ms=1, sent=3, not_sent=1, within_targets=2).as_json()[
+        "attainment_percent"
+    ] == 50  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("ttft_s", "tpot_s", "within"),
+    [(1.0, 0.1, 1), (1.1, 0.1, 0), (1.0, 0.11, 0), (1.0, None, 1)],
+)
+def test_both_times_of_a_stream_have_to_be_within_the_targets(ttft_s, tpot_s, within):
+    result = LoadResult(slo_ttft_ms=1000, slo_tpot_ms=100)
+
+    result.timed(ttft_s, tpot_s)
+
+    assert result.within_targets == within
+
+
 async def test_load_ends_with_its_time(serve):
     url = await serve(answers(*GOOD))
 
@@ -254,9 +390,12 @@ async def test_a_server_that_names_no_model_is_refused(serve):
     ("changes", "message"),
     [
         ({"url": "localhost:8000"}, "url localhost:8000: must begin with http"),
-        ({"rate": 5}, "rate, concurrency: exactly one"),
-        ({"concurrency": None}, "rate, concurrency: exactly one"),
+        ({"rate": 5}, "rate, concurrency, trace: exactly one"),
+        ({"concurrency": None}, "rate, concurrency, trace: exactly one"),
         ({"requests": None}, "requests, duration: at least one"),
+        ({"trace": LoadTrace(path=Path("x"), to_s=1)}, "rate, concurrency, trace: exactly one"),
+        ({"slo_ttft_ms": 1, "stream": False}, "slo-ttft-ms, slo-tpot-ms: known of streams only"),
+        ({"slo_tpot_ms": 0}, "slo-tpot-ms 0: must be"),
         ({"requests": 0}, "requests 0: must be 1 to 1,000,000"),
         ({"concurrency": 0}, "concurrency 0: must be 1 to 10,000"),
         ({"concurrency": None, "rate": float("nan")}, "rate nan: must be 0.001 to 10,000"),
@@ -303,6 +442,22 @@ def test_the_table_tells_what_was_lost(unused_tcp_port, capsys):
     [
         (["load", "http://127.0.0.1:1", "--rate", "1"], "requests, duration: at least one"),
         (["load", "http://127.0.0.1:1", "--rate", "1", "--requests", "1"], "names no model"),
+        (
+            ["load", "http://127.0.0.1:1", "--rate", "1", "--requests", "1", "--scale", "2"],
+            "format, from, to, scale: tell what of a trace is sent, and need trace",
+        ),
+        (
+            ["load", "http://x", "--trace", "x.csv", "--to", "9", "--prompt-tokens", "4"],
+            "prompt-tokens, output-tokens: a trace tells them",
+        ),
+        (
+            ["load", "http://x", "--trace", "no-such.csv", "--to", "9", "--model", "m"],
+            "no-such.csv: not readable: No such file",
+        ),
+        (
+            ["load", "http://x", "--trace", "x.csv", "--rate", "1", "--to", "9"],
+            "rate, concurrency, trace: exactly one",
+        ),
         (["serve", "--sigterm", "x"], "sigterm x: must be one of"),
     ],
 )
