@@ -9,7 +9,7 @@ BENCH := $(BIN)/cacheaware simulate bench
 PURE := */cacheaware/decide/*,*/cacheaware_sidecar/kv/*,*/cacheaware_sidecar/engines/*,*/cacheaware_sim/engine.py
 
 .PHONY: help install lint format test unit coverage bench bench-full bench-tune bench-quick demo \
-	e2e e2e-vllm e2e-drain docs docs-check images \
+	e2e e2e-vllm e2e-drain e2e-trace docs docs-check images \
 	cluster-up cluster-down clean
 
 help: ## what the targets do
@@ -33,7 +33,7 @@ format: install ## let ruff write
 	$(BIN)/ruff format .
 
 test: lint ## everything, with the end-to-end tests where a cluster can be made
-	$(BIN)/pytest -m 'not vllm and not drain and not benchmark' --cov --cov-report=
+	$(BIN)/pytest -m 'not vllm and not drain and not trace and not benchmark' --cov --cov-report=
 	$(MAKE) --no-print-directory coverage
 	$(BIN)/pytest -m benchmark -s
 
@@ -45,7 +45,7 @@ coverage: ## of the last test run: 100 % of the pure parts, 90 % of the rest
 	$(BIN)/coverage report --omit='$(PURE)' --fail-under=90
 
 e2e: install ## only the end-to-end tests, on a real cluster
-	$(BIN)/pytest -m 'e2e and not vllm and not drain'
+	$(BIN)/pytest -m 'e2e and not vllm and not drain and not trace'
 
 e2e-vllm: install ## the end-to-end tests on the real vLLM (4 minutes and 6 GB the first time)
 	rm -f build/drain-vllm.jsonl
@@ -54,6 +54,9 @@ e2e-vllm: install ## the end-to-end tests on the real vLLM (4 minutes and 6 GB t
 e2e-drain: install ## pods go in every way, engines end by every habit: what clients lose (an hour)
 	rm -f build/drain.jsonl
 	$(BIN)/pytest -m drain -s; code=$$?; $(BIN)/python -m tests.e2e.drain.page; exit $$code
+
+e2e-trace: install ## ten minutes of real traffic on mock engines, beside what the simulator says
+	$(BIN)/pytest -m trace -s
 
 bench: install ## the benchmark, 90 minutes on 2 cores; what is stored is not run again
 	$(BENCH); code=$$?; $(BENCH) --report docs/benchmark.md && exit $$code

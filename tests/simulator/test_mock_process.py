@@ -82,6 +82,29 @@ def test_what_was_lost_is_counted_by_kind(mock, capsys):
     assert result["ttft_s"] is None
 
 
+TRACE = """TIMESTAMP,ContextTokens,GeneratedTokens
+2023-11-16 18:15:00,300,20
+2023-11-16 18:15:01,40,30
+2023-11-16 18:15:02,500,10
+2023-11-16 18:15:09,60,40
+"""
+
+
+def test_a_trace_reaches_the_engine_with_its_tokens(mock, capsys, tmp_path):
+    engine = mock("--time-scale", "4")
+    file = tmp_path / "trace.csv"
+    file.write_text(TRACE)
+
+    targets = ("--slo-ttft-ms", "5000", "--slo-tpot-ms", "5000")
+    code, result = load(engine, capsys, "--trace", str(file), "--from", "1", "--to", "5", *targets)
+
+    assert code == 0
+    assert (result["sent"], result["ok"], result["attainment_percent"]) == (2, 2, 100)
+    assert metric(engine, "vllm:prompt_tokens_total") == 540
+    assert metric(engine, "vllm:generation_tokens_total") == 40
+    assert 1 <= result["duration_s"] < 4
+
+
 def engine_faults(mock, **order):
     import urllib.request
 
