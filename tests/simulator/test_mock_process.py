@@ -163,3 +163,23 @@ def test_without_its_extra_the_command_says_what_to_install(module, arguments):
 
     assert end.returncode == 2
     assert end.stderr == "cacheaware: the simulator needs aiohttp: pip install 'cacheaware[sim]'\n"
+
+
+NOT_IN_THE_IMAGE = ("kopf", "kubernetes", "matplotlib", "scipy")
+
+
+def test_a_trace_is_sent_without_the_libraries_that_the_mock_engines_image_lacks(tmp_path):
+    file = tmp_path / "trace.csv"
+    file.write_text(TRACE)
+    arguments = ["simulate", "load", "http://127.0.0.1:1", "--trace", str(file), "--to", "1"]
+    program = (
+        f"import sys; sys.modules.update(dict.fromkeys({NOT_IN_THE_IMAGE!r})); "
+        f"from cacheaware.cli import main; main({[*arguments, '--model', 'm']!r})"
+    )
+
+    end = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=30, check=False
+    )
+
+    assert end.returncode == 1, end.stderr
+    assert "refused 1" in end.stdout
