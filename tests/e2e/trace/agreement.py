@@ -71,6 +71,10 @@ class Agreement:
     serving: Pair
     running: Pair
     waiting: Pair
+    grew_s: Pair
+    """When it first asked for more than at its start; NaN: never."""
+    shrank_s: Pair
+    """When it first asked for less than before; NaN: never."""
     within_one: float
     """Share of the time in which replicas differ by one at most, at the best shift."""
     same: float
@@ -91,7 +95,19 @@ class Agreement:
                 f"replicas within one in {self.within_one:.0%} of the time,"
                 f" must be {LEAST_WITHIN_ONE:.0%}"
             )
+        if not self._grew_together():
+            found.append(
+                f"first growth at {self.grew_s.cluster:g} and {self.grew_s.simulator:g} s,"
+                f" must be within {LARGEST_SHIFT_S:g} s"
+            )
+        if math.isnan(self.shrank_s.cluster) != math.isnan(self.shrank_s.simulator):
+            found.append("only one of the two has shrunk")
         return found
+
+    def _grew_together(self) -> bool:
+        times = (self.grew_s.cluster, self.grew_s.simulator)
+        never = [math.isnan(time) for time in times]
+        return all(never) or abs(times[0] - times[1]) <= LARGEST_SHIFT_S
 
 
 def agreement(
@@ -127,6 +143,8 @@ def agreement(
         serving=pair(lambda one: one.serving),
         running=pair(lambda one: one.running),
         waiting=pair(lambda one: one.waiting),
+        grew_s=Pair(first_growth_s(cluster), first_growth_s(simulator)),
+        shrank_s=Pair(first_shrink_s(cluster), first_shrink_s(simulator)),
         within_one=within_one,
         same=same,
         shift_s=shift * step_s,
@@ -140,6 +158,22 @@ def _alike(
     late, early = cluster[max(0, shift) :], simulator[max(0, -shift) :]
     apart = [abs(one.replicas - other.replicas) for one, other in zip(late, early, strict=False)]
     return fmean(one <= 1 for one in apart), fmean(one == 0 for one in apart)
+
+
+def first_growth_s(moments: Sequence[Moment]) -> float:
+    """When more was asked for than in the first moment; NaN: never."""
+    start = moments[0].replicas
+    return next((one.at_s for one in moments if one.replicas > start), math.nan)
+
+
+def first_shrink_s(moments: Sequence[Moment]) -> float:
+    """When less was asked for than before; NaN: never."""
+    most = 0
+    for one in moments:
+        if one.replicas < most:
+            return one.at_s
+        most = one.replicas
+    return math.nan
 
 
 def mean_of(values: Iterable[float | None]) -> float:

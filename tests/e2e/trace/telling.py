@@ -49,6 +49,8 @@ def table(
         pair = getattr(found, name)
         label = name if name == "pod_seconds" else f"mean {name}"
         rows.append((label, f"{pair.cluster:.4g}", f"{pair.simulator:.4g}", apart(*_both(pair))))
+    for label, pair in (("first growth, s", found.grew_s), ("first shrink, s", found.shrank_s)):
+        rows.append((label, f"{pair.cluster:g}", f"{pair.simulator:g}", ""))
     for name, value in cluster.items():
         other = simulator[name]
         rows.append((name, f"{value:.4g}", f"{other:.4g}", apart(value, other)))

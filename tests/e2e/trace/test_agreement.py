@@ -55,11 +55,37 @@ def test_two_more_replicas_for_a_third_of_the_time_are_out_of_tolerance():
     assert "replicas within one in" in moments
 
 
+def test_a_fleet_that_never_shrinks_is_none_that_does():
+    reaches_its_most = timeline(*[2] * 24, *[4] * 96)
+
+    (miss,) = agreement(reaches_its_most, timeline(*[2] * 24, *[4] * 94, *[3] * 2)).misses()
+
+    assert miss == "only one of the two has shrunk"
+
+
+def test_a_fleet_that_grows_half_a_minute_later_is_told():
+    late = timeline(*[2] * 30, *[one.replicas for one in STEPS[30:]])
+
+    (miss,) = agreement(late, STEPS).misses()
+
+    assert miss == "first growth at 155 and 125 s, must be within 20 s"
+
+
+def test_fleets_that_never_change_agree():
+    still = timeline(*[2] * len(STEPS))
+
+    found = agreement(still, still)
+
+    assert found.misses() == []
+    assert math.isnan(found.grew_s.cluster)
+    assert agreement(STEPS, still).misses()[-2].startswith("first growth at 125 and nan s")
+
+
 def test_the_same_mean_with_another_shape_is_out_of_tolerance():
     found = agreement(timeline(*[1] * 60, *[5] * 60), timeline(*[3] * 120))
 
-    (miss,) = found.misses()
-    assert "within one in 0%" in miss
+    assert found.replicas.apart == 0
+    assert "within one in 0%" in found.misses()[0]
 
 
 def test_pods_that_are_asked_for_no_more_still_cost():
