@@ -12,9 +12,9 @@ from tests.e2e.trace import telling
 from tests.e2e.trace.agreement import agreement, on_grid
 from tests.e2e.trace.client import send
 from tests.e2e.trace.excerpt import CONVERSATIONS, SPAN_S, excerpt
+from tests.e2e.trace.scaler import scaler
 from tests.e2e.trace.simulated import (
     ENGINE,
-    LIMITS,
     SEEDS,
     START_REPLICAS,
     TARGETS,
@@ -25,7 +25,6 @@ from tests.e2e.trace.simulated import (
 from tests.e2e.trace.watching import Watch, api
 from tests.e2e.workload import Fleet, eventually
 
-from cacheaware import names
 from cacheaware_sim.load_trace import LoadTrace
 
 pytestmark = [pytest.mark.e2e, pytest.mark.trace, pytest.mark.timeout("1800")]
@@ -41,27 +40,6 @@ def rounds_by_default(release: Release) -> Iterator[None]:
     release.install(settings__roundSeconds="5")
     yield
     release.install()
-
-
-def scaler(fleet: Fleet) -> str:
-    """A CacheAwareScaler with nothing but its target, its mode and its bounds."""
-    return yaml.safe_dump(
-        {
-            "apiVersion": names.API_VERSION,
-            "kind": names.KIND,
-            "metadata": {"name": fleet.name},
-            "spec": {
-                "scaleTargetRef": {
-                    "apiVersion": "apps/v1",
-                    "kind": "Deployment",
-                    "name": fleet.name,
-                },
-                "mode": "Scale",
-                "minReplicas": LIMITS.min_replicas,
-                "maxReplicas": LIMITS.max_replicas,
-            },
-        }
-    )
 
 
 @pytest.mark.usefixtures("rounds_by_default")
@@ -85,7 +63,7 @@ def test_ten_minutes_of_conversations_go_as_the_simulator_says(fleet: Fleet, sha
     )
     eventually(sender.running, within=60, every=0.2, what="the load generator runs")
     # As in the simulator the operator meets load and fleet at the same time: its history begins.
-    fleet.kubectl("apply", "-f", "-", input=scaler(fleet))
+    fleet.kubectl("apply", "-f", "-", input=yaml.safe_dump(scaler(fleet.name)))
     with api(fleet) as client:
         watch = Watch(fleet, client)
         watch.follow(sender.running, within=SPAN_S + ANSWERED_S)

@@ -8,6 +8,7 @@ import pytest
 from tests.e2e.trace import telling
 from tests.e2e.trace.agreement import agreement, on_grid
 from tests.e2e.trace.excerpt import CONVERSATIONS, FROM_S, SCALE, SPAN_S, TO_S, excerpt
+from tests.e2e.trace.scaler import scaler
 from tests.e2e.trace.simulated import (
     ENGINE,
     LIMITS,
@@ -21,10 +22,14 @@ from tests.e2e.trace.simulated import (
 from tests.e2e.trace.test_agreement import STEPS
 from tests.e2e.trace.watching import Watch, moment
 from tests.e2e.workload import Fleet
+from tests.operator.api.conftest import SCHEMA, defaulted, refusals
 
+from cacheaware.api.models import CacheAwareScaler
+from cacheaware.api.policy import policy_of
 from cacheaware_sim.fleet.score import Score
 from cacheaware_sim.load_trace import LoadTrace
 from cacheaware_sim.policies.capacity import LatencyTargets
+from cacheaware_sim.policies.ours import CacheAwarePolicy
 
 BEGIN = datetime(2023, 11, 16, 18, tzinfo=UTC)
 
@@ -79,6 +84,14 @@ def test_the_simulators_engine_is_the_one_that_the_mock_is_told_to_be():
     assert engine.kv_tokens == 1999 * 16
     assert engine.cost.c0_ms == pytest.approx(22.3 * 1.08 / 0.4)
     assert engine.cold_start_s == 0
+
+
+def test_the_simulators_policy_wishes_what_the_scaler_on_the_cluster_says():
+    body = scaler("mock")
+    assert refusals(body) == []
+    on_cluster = policy_of(CacheAwareScaler.model_validate(defaulted(SCHEMA, body)))
+
+    assert CacheAwarePolicy(LIMITS)._wishes == on_cluster
 
 
 def test_the_simulator_gives_a_timeline_of_the_whole_part(part):
