@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime
+from pathlib import Path
 
 import pytest
 import yaml
@@ -34,6 +35,15 @@ ANSWERED_S = 300
 """After the last request was sent: the longest that answers may take."""
 
 
+@pytest.fixture(scope="session")
+def conversations(shared: Path) -> Path:
+    """Azure's trace; asked for before a cluster is made."""
+    source = shared / CONVERSATIONS
+    if not source.exists():
+        pytest.skip(f"{source} is missing: Azure's trace of conversations of 2023")
+    return source
+
+
 @pytest.fixture
 def rounds_by_default(release: Release) -> Iterator[None]:
     """The operator decides each five seconds, as it does without settings."""
@@ -42,13 +52,12 @@ def rounds_by_default(release: Release) -> Iterator[None]:
     release.install()
 
 
-@pytest.mark.usefixtures("rounds_by_default")
-def test_ten_minutes_of_conversations_go_as_the_simulator_says(fleet: Fleet, shared, tmp_path):
-    source = shared / CONVERSATIONS
-    if not source.exists():
-        pytest.skip(f"{source} is missing: Azure's trace of conversations of 2023")
+@pytest.mark.usefixtures("conversations", "rounds_by_default")
+def test_ten_minutes_of_conversations_go_as_the_simulator_says(
+    fleet: Fleet, conversations: Path, tmp_path
+):
     trace = tmp_path / "conversations.csv"
-    requests = excerpt(source, trace)
+    requests = excerpt(conversations, trace)
     span_s = max(one.at for one in LoadTrace(path=trace).requests())
 
     fleet.start(START_REPLICAS, engine=(*ENGINE, *COLD_START))
@@ -71,6 +80,9 @@ def test_ten_minutes_of_conversations_go_as_the_simulator_says(fleet: Fleet, sha
 
     began = datetime.fromisoformat(result["began_at"]).timestamp()
     seen = [replace(one, at_s=one.at_s - began) for one in watch.seen]
+    telling.FOLDER.mkdir(parents=True, exist_ok=True)
+    telling.write(telling.FOLDER / "timeline.csv", seen, [])
+    (telling.FOLDER / "client.json").write_text(json.dumps(result, indent=1))
     cluster = on_grid([one for one in seen if one.at_s <= span_s], span_s)
     cold_starts_s = list(watch.cold_starts_s.values())
     runs = [simulated(trace, cold_starts_s, seed) for seed in SEEDS]
@@ -78,10 +90,8 @@ def test_ten_minutes_of_conversations_go_as_the_simulator_says(fleet: Fleet, sha
     simulator = on_grid(run.moments, span_s)
     found = agreement(cluster, simulator)
 
-    telling.FOLDER.mkdir(parents=True, exist_ok=True)
     telling.write(telling.FOLDER / "timeline.csv", cluster, simulator)
     telling.draw(telling.FOLDER / "timeline.png", cluster, simulator)
-    (telling.FOLDER / "client.json").write_text(json.dumps(result, indent=1))
     means = [one.mean_replicas for one in runs]
     clients = telling.client_figures(result)
     print(f"\n{requests} requests; cold starts of the cluster's pods: {sorted(cold_starts_s)} s")
