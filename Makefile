@@ -38,7 +38,7 @@ test: lint ## everything, with the end-to-end tests where a cluster can be made
 	$(BIN)/pytest -m benchmark -s
 
 unit: install ## everything that needs no cluster
-	$(BIN)/pytest -m 'not e2e and not benchmark'
+	$(BIN)/pytest -m 'not e2e and not trace and not benchmark'
 
 coverage: ## of the last test run: 100 % of the pure parts, 90 % of the rest
 	$(BIN)/coverage report --include='$(PURE)' --fail-under=100

@@ -14,7 +14,7 @@ FROM_S, TO_S = 1680.0, 2280.0
 SCALE = 0.6
 """Prompts get longer for three minutes, then shorter: a fleet of two grows to six and gives up one
 or two. Chosen in the simulator because draws of a run (routing, cold starts, seconds of delay) move
-the mean of replicas by some 6 % there; in half of the other parts by 12 to 22 %, as one pod more or
+the mean of replicas by 6 to 7 % there; in half of the other parts by 12 to 22 %, as one pod more or
 less at the highest minute stays for the 300 s of the window, and nothing could be held to 15 %.
 """
 SPAN_S = TO_S - FROM_S

@@ -111,6 +111,7 @@ def test_the_simulator_gives_a_timeline_of_the_whole_part(part):
     assert 0 < told["ttft_p50_s"] <= told["ttft_p90_s"]
 
 
+@pytest.mark.trace
 def test_on_the_real_part_the_draws_of_a_run_move_replicas_less_than_the_tolerance(
     shared, tmp_path
 ):
