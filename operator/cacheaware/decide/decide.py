@@ -126,7 +126,8 @@ def foreseen(
         prefill_tokens_per_s=speed,
         seconds=policy.round_seconds,
     )
-    history = judged(noted(memory.history, seen, now), ahead_s)
+    window = policy.scale_down.stabilization_seconds
+    history = judged(noted(memory.history, seen, now), ahead_s, window)
     return replace(memory, history=history), with_past(signals, history, policy, ahead_s)
 
 

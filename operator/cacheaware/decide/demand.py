@@ -107,7 +107,7 @@ def with_past(
     if history.prefill is not None and history.lasting_queue is not None:
         lasting = min(pending.low, nano(history.lasting_queue))
         pending = replace(pending, low=lasting, note="what has waited through the last minute")
-    if (ahead := forecast_of(history, lead_s)) is not None:
+    if (ahead := forecast_of(history, lead_s, policy.scale_down.stabilization_seconds)) is not None:
         return kv, pending, forecast_signal(ahead, pods, unseen, policy.headroom_percent)
     if history.prefill is not None:
         return kv, pending, prefill_signal(history.prefill, pods, unseen)
@@ -147,7 +147,7 @@ def forecast_signal(
         known=len(pods),
         tolerated=False,
         note=f"in {ahead.lead_s:,.0f} s: {ahead.level:.1f} by {ahead.way}, {ahead.reserve:+.1f} for"
-        f" what came beyond it in the last hour{wanted}",
+        f" what came beyond it in the last {ahead.past_s / 60:,.0f} min{wanted}",
     )
 
 

@@ -1,5 +1,8 @@
 """How many pods will be needed when a pod that is ordered now serves: from the last hour alone.
 
+How far back is the user's patience: `HORIZON` windows for shrinking, an hour by default. Who has
+set a short one wants pods to go soon after a load, and not to be kept for its return.
+
 A way to forecast is the highest minute of some time past, or the last minute and its trend. None is
 best for all loads, so each is judged on the history itself: what it would have cost, with the
 reserve that suits it best, to meet the work that came a cold start later. The cheapest is used.
@@ -24,8 +27,10 @@ PRICE = 4.0
 """One per cent of the work that comes when pods are too few is worth so many per cent of the
 replicas.
 """
-LONG = 30 * MINUTE
-"""Steps of a history that is long enough to tell what recurs."""
+HORIZON = 12
+"""So many windows are looked back."""
+LONG = 2
+"""After so many windows it shows what recurs."""
 EACH = 2
 """One way is judged anew in every so many steps: all of them in a minute and a half."""
 
@@ -65,6 +70,8 @@ class Forecast:
     reserve: float
     """On top of the level, for what comes beyond it; below 0 where the way sees too black."""
     lead_s: float
+    past_s: float
+    """How much of the past it rests on."""
 
     @property
     def need(self) -> float:
@@ -123,26 +130,42 @@ def steps_of(lead_s: float) -> int:
     return max(1, ceil(lead_s / STEP_S))
 
 
-def judged(history: History, lead_s: float) -> History:
-    """The history with one way judged anew, where a step is over and it is long enough."""
-    lead = steps_of(lead_s)
-    if history.turn % EACH or len(history.needs) < lead + MINUTE:
+def lately(history: History, window_s: int) -> tuple[float, ...]:
+    """The needs that count: of the last twelve windows."""
+    steps = int(HORIZON * window_s / STEP_S)
+    return history.needs[-steps:] if steps else ()
+
+
+def judged(history: History, lead_s: float, window_s: int) -> History:
+    """The history with one way judged anew, where a step is over and it is long enough.
+
+    Args:
+        history: With this round noted.
+        lead_s: From ordered to serving.
+        window_s: For shrinking, as the user set it.
+    """
+    lead, needs = steps_of(lead_s), lately(history, window_s)
+    if len(needs) < lead + MINUTE:
+        return replace(history, judged=()) if history.judged else history
+    if history.turn % EACH:
         return history
     at = history.turn // EACH % len(WAYS)
     known = list(history.judged or [None] * len(WAYS))
-    known[at] = judgement(WAYS[at], history.needs, lead)
+    known[at] = judgement(WAYS[at], needs, lead, int(LONG * window_s / STEP_S))
     return replace(history, judged=tuple(known))
 
 
-def judgement(way: Way, needs: Sequence[float], lead: int) -> Judged:
+def judgement(way: Way, needs: Sequence[float], lead: int, long: int) -> Judged:
     """The reserve that would have been cheapest on top of a way, and what both would have cost.
 
     In mean replicas: those that there would have been, at least one; `lead` steps of a pod for each
-    start; `PRICE` times the share of the work that came while there were too few.
+    start; `PRICE` times the share of the work that came while there were too few. From `long` steps
+    on, what happened once is no pattern.
     """
     said = path(way, levels(needs), lead)[:-lead]
     came = needs[lead:]
-    least = quantile_of(*without_worst(said, came, lead))
+    few = len(said) < long
+    least = quantile_of(said, came) if few else quantile_of(*without_worst(said, came, lead))
     reserve, missed = reserve_of(said, came, least)
     pods = [max(1.0, word + reserve) for word in said]
     whole = list(map(ceil, pods))
@@ -156,15 +179,11 @@ def without_worst(
 ) -> tuple[Sequence[float], Sequence[float]]:
     """What was said and what came, without the time around the worst surprise.
 
-    What happened once in `LONG` or more is no pattern: nobody keeps pods for an hour for it. What
-    recurs stays in.
+    What happened once is no pattern, and nobody keeps pods for an hour for it. What recurs stays.
 
-    >>> said, came = without_worst([1] * LONG, [1] * 9 + [9, 3] + [1] * (LONG - 11), 1)
-    >>> max(came), LONG - len(came)
-    (1, 3)
+    >>> without_worst([1, 1, 1, 1, 1], [1, 1, 9, 3, 1], 1)
+    ([1, 1], [1, 1])
     """
-    if len(said) < LONG:
-        return said, came
     errors = [need - word for word, need in zip(said, came, strict=True)]
     worst = errors.index(max(errors))
     begin, end = max(0, worst - lead), worst + lead + 1
@@ -216,12 +235,13 @@ def reserve_of(said: Sequence[float], came: Sequence[float], least: float) -> tu
     return best
 
 
-def forecast_of(history: History, lead_s: float) -> Forecast | None:
+def forecast_of(history: History, lead_s: float, window_s: int) -> Forecast | None:
     """The cheapest way's word for now; None before any was judged."""
     known = [(one.cost, at, one.reserve) for at, one in enumerate(history.judged) if one]
     if not known:
         return None
     _, at, reserve = min(known)
-    recent = levels(history.needs[-LOOKS_BACK:])
-    level = path(WAYS[at], recent, steps_of(lead_s))[-1]
-    return Forecast(way=WAYS[at], level=level, reserve=reserve, lead_s=lead_s)
+    needs = lately(history, window_s)
+    level = path(WAYS[at], levels(needs[-LOOKS_BACK:]), steps_of(lead_s))[-1]
+    past_s = len(needs) * STEP_S
+    return Forecast(way=WAYS[at], level=level, reserve=reserve, lead_s=lead_s, past_s=past_s)

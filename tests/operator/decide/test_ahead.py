@@ -8,7 +8,7 @@ from cacheaware.decide.cold_start import ColdStart, Learned, lead_s
 from cacheaware.decide.policy import Policy, RatePolicy, Rules
 
 FAST = Rules(stabilization_seconds=0, policies=(RatePolicy("Pods", 100, 15),))
-POLICY = Policy(mode="Scale", max_replicas=50, scale_up=FAST, scale_down=FAST)
+POLICY = Policy(mode="Scale", max_replicas=50, scale_up=FAST)
 LEARNED = Learned(
     starts=(ColdStart(schedule=1, pull=4, load=45, warm=10),) * 5, prefill_tokens_per_s=1000.0
 )

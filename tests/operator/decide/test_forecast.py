@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from cacheaware.decide.forecast import (
     EACH,
-    LONG,
     WAYS,
     Way,
     forecast_of,
@@ -20,31 +19,35 @@ from cacheaware.decide.forecast import (
     quantile_of,
     reserve_of,
     steps_of,
-    without_worst,
 )
-from cacheaware.decide.history import MINUTE, History
+from cacheaware.decide.history import MINUTE, History, Judged
+
+WINDOW_S = 300
+LONG = 120
+"""Steps of two such windows."""
 
 NEEDS = st.lists(st.floats(0, 50), min_size=1, max_size=200)
 
 
-def told(needs, lead_s=60.0):
+def told(needs, lead_s=60.0, window_s=WINDOW_S):
     """The forecast of a history in which each way was judged."""
     history = History(needs=tuple(needs))
     for turn in range(EACH * len(WAYS)):
-        history = judged(History(needs=history.needs, judged=history.judged, turn=turn), lead_s)
-    return forecast_of(history, lead_s)
+        seen = History(needs=history.needs, judged=history.judged, turn=turn)
+        history = judged(seen, lead_s, window_s)
+    return forecast_of(history, lead_s, window_s)
 
 
 def test_nothing_is_foreseen_before_anything_was_judged():
-    assert forecast_of(History(needs=(1.0,) * 100), 60.0) is None
+    assert forecast_of(History(needs=(1.0,) * 100), 60.0, WINDOW_S) is None
     assert told([1.0] * (MINUTE + 11)) is None
 
 
 def test_one_way_is_judged_at_a_time():
-    once = judged(History(needs=(1.0,) * 100, turn=EACH), 60.0)
+    once = judged(History(needs=(1.0,) * 100, turn=EACH), 60.0, WINDOW_S)
 
     assert [one is not None for one in once.judged] == [False, True] + [False] * (len(WAYS) - 2)
-    assert judged(History(needs=(1.0,) * 100, turn=1), 60.0).judged == ()
+    assert judged(History(needs=(1.0,) * 100, turn=1), 60.0, WINDOW_S).judged == ()
 
 
 def test_a_steady_need_is_foreseen_as_it_is():
@@ -84,7 +87,7 @@ def test_a_quiet_fleet_needs_nothing():
 
 def test_a_way_that_sees_too_black_is_corrected_downwards():
     needs = [5.0] * 20 + [1.0] * 300
-    one = judgement(Way(30), needs, 12)
+    one = judgement(Way(30), needs, 12, LONG)
 
     assert one.reserve < 0
 
@@ -92,7 +95,7 @@ def test_a_way_that_sees_too_black_is_corrected_downwards():
 def test_of_two_ways_the_cheaper_is_told():
     rng = random.Random(1)
     needs = [4.0 + rng.random() for _ in range(500)]
-    costs = [judgement(way, needs, 12).cost for way in WAYS]
+    costs = [judgement(way, needs, 12, LONG).cost for way in WAYS]
 
     assert told(needs).way == WAYS[costs.index(min(costs))]
 
@@ -112,10 +115,24 @@ def test_without_work_nothing_is_reserved():
     assert reserve_of([1.0], [0.0], 0.5) == (0.5, 0.0)
 
 
-def test_a_short_history_forgets_nothing():
-    said, came = [1.0] * (LONG - 1), [1.0] * (LONG - 2) + [9.0]
+def test_in_a_short_history_a_burst_that_came_once_counts():
+    needs = [30.0 if 60 <= step < 63 else 2.0 for step in range(100)]
 
-    assert without_worst(said, came, 3) == (said, came)
+    assert told(needs).need == pytest.approx(30.0)
+
+
+def test_who_is_impatient_looks_back_less_far():
+    needs = [30.0 if 60 <= step < 63 else 2.0 for step in range(100)]
+
+    assert told(needs, window_s=30).need == pytest.approx(2.0)
+    assert told(needs, window_s=5) is None
+    assert told(needs, window_s=0) is None
+
+
+def test_a_window_that_is_made_shorter_ends_what_rests_on_a_longer_past():
+    history = History(needs=(1.0,) * 100, judged=(Judged(reserve=1.0, cost=1.0),), turn=1)
+
+    assert judged(history, 60.0, 0).judged == ()
 
 
 @pytest.mark.parametrize(("lead_s", "steps"), [(0.0, 1), (4.0, 1), (5.0, 1), (5.1, 2), (65.0, 13)])

@@ -186,7 +186,7 @@ GENEROUS = POLICIES.map(
         max_replicas=12,
         ttft_p90_ms=None,
         fallback_after_seconds=None,
-        scale_down=Rules(stabilization_seconds=0, policies=(RatePolicy("Percent", 100, 15),)),
+        scale_down=Rules(stabilization_seconds=300, policies=(RatePolicy("Percent", 100, 15),)),
         drain_share_percent=100,
     )
 )

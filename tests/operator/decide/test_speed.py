@@ -42,7 +42,7 @@ def settings(make):
             ),
             learned=Learned(prefill_tokens_per_s=9000.0),
         )
-        rules = Rules(stabilization_seconds=0, policies=(RatePolicy("Percent", 100, 15),))
+        rules = Rules(stabilization_seconds=300, policies=(RatePolicy("Percent", 100, 15),))
         policy = Policy(
             mode="Scale", max_replicas=2 * pods, scale_down=rules, drain_share_percent=100
         )
