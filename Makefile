@@ -8,7 +8,7 @@ BENCH := $(BIN)/cacheaware simulate bench
 # The parts that import nothing but the standard library: tested whole, each branch of them.
 PURE := */cacheaware/decide/*,*/cacheaware_sidecar/kv/*,*/cacheaware_sidecar/engines/*,*/cacheaware_sim/engine.py
 
-.PHONY: help install lint format test unit coverage bench bench-full bench-tune bench-quick demo \
+.PHONY: help install lint format test unit coverage bench bench-full bench-tune bench-quick bench-scale demo \
 	e2e e2e-vllm e2e-drain e2e-trace docs docs-check images \
 	cluster-up cluster-down clean
 
@@ -33,12 +33,12 @@ format: install ## let ruff write
 	$(BIN)/ruff format .
 
 test: lint ## everything, with the end-to-end tests where a cluster can be made
-	$(BIN)/pytest -m 'not vllm and not drain and not trace and not benchmark' --cov --cov-report=
+	$(BIN)/pytest -m 'not vllm and not drain and not trace and not scale and not benchmark' --cov --cov-report=
 	$(MAKE) --no-print-directory coverage
 	$(BIN)/pytest -m benchmark -s
 
 unit: install ## everything that needs no cluster
-	$(BIN)/pytest -m 'not e2e and not trace and not benchmark'
+	$(BIN)/pytest -m 'not e2e and not trace and not scale and not benchmark'
 
 coverage: ## of the last test run: 100 % of the pure parts, 90 % of the rest
 	$(BIN)/coverage report --include='$(PURE)' --fail-under=100
@@ -69,6 +69,9 @@ bench-tune: install ## the peers' settings on the train split
 
 bench-quick: install ## five minutes: fails where our policy fell behind its recorded front
 	$(BENCH) --part quick
+
+bench-scale: install ## what the operator costs with 1,000 scalers and 5,000 pods (3 minutes)
+	$(BIN)/pytest -m scale -s
 
 demo: install ## a cluster, mock engines, load: watch it grow and shrink, with reasons
 	$(BIN)/python -m tests.e2e.demo
