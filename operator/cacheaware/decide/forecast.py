@@ -12,8 +12,7 @@ which quantile, the cost of a pod and the price of work that comes when there ar
 a load without bursts nearly all is carried, of one with rare and high ones not the last of them.
 """
 
-from bisect import bisect_right
-from collections import deque
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
@@ -97,16 +96,27 @@ def highest(numbers: Sequence[float], steps: int) -> list[float]:
     >>> highest([1, 3, 2, 0, 0], 3)
     [1, 3, 3, 3, 2]
     """
-    falling: deque[int] = deque()
-    found = []
-    for at, number in enumerate(numbers):
-        while falling and numbers[falling[-1]] <= number:
-            falling.pop()
-        falling.append(at)
-        if falling[0] <= at - steps:
-            falling.popleft()
-        found.append(numbers[falling[0]])
-    return found
+    so_far: list[float] = []
+    to_come: list[float] = []
+    for begin in range(0, len(numbers), steps):
+        block = numbers[begin : begin + steps]
+        so_far += peaks(block)
+        to_come += peaks(block[::-1])[::-1]
+    # A window that begins within a block ends within the next.
+    ends = zip(to_come[1:], so_far[steps:], strict=False)
+    later = [old if old > new else new for old, new in ends]  # noqa: FURB136 - see `peaks`
+    return so_far[:steps] + later
+
+
+def peaks(numbers: Sequence[float]) -> list[float]:
+    """The highest so far, at each number.
+
+    >>> peaks([1, 3, 2])
+    [1, 3, 3]
+    """
+    top = -inf
+    # A call of max() takes three times as long.
+    return [top := number if number > top else top for number in numbers]  # noqa: FURB136
 
 
 def path(way: Way, level: Sequence[float], lead: int) -> list[float]:
@@ -117,12 +127,21 @@ def path(way: Way, level: Sequence[float], lead: int) -> list[float]:
     """
     if not way.trend:
         return highest(level, way.steps)
-    back, slope = way.steps, lead / way.steps
-    top = highest(level, MINUTE)
+    slope = lead / way.steps
+    before = [*list(level[:1]) * way.steps, *level]
     return [
-        high + max(0.0, now - level[max(0, at - back)]) * slope
-        for at, (high, now) in enumerate(zip(top, level, strict=True))
+        high + (now - old) * slope if now > old else high
+        for high, now, old in zip(highest(level, MINUTE), level, before, strict=False)
     ]
+
+
+def latest(way: Way, level: Sequence[float], lead: int) -> float:
+    """The last of a path.
+
+    >>> latest(Way(1, trend=True), [0.0] * 12 + [12.0], 3)
+    15.0
+    """
+    return path(way, level[-max(way.steps + 1, MINUTE) :], lead)[-1]
 
 
 def steps_of(lead_s: float) -> int:
@@ -167,7 +186,7 @@ def judgement(way: Way, needs: Sequence[float], lead: int, long: int) -> Judged:
     few = len(said) < long
     least = quantile_of(said, came) if few else quantile_of(*without_worst(said, came, lead))
     reserve, missed = reserve_of(said, came, least)
-    pods = [max(1.0, word + reserve) for word in said]
+    pods = [need if (need := word + reserve) > 1.0 else 1.0 for word in said]
     whole = list(map(ceil, pods))
     starts = sum(new - old for old, new in pairwise(whole) if new > old)
     mean = sum(pods) / len(pods)
@@ -190,6 +209,15 @@ def without_worst(
     return [*said[:begin], *said[end:]], [*came[:begin], *came[end:]]
 
 
+def surprises(said: Sequence[float], came: Sequence[float]) -> list[tuple[float, float]]:
+    """By how much more came than was said, and how much came; the smallest first.
+
+    >>> surprises([4, 4], [6, 3])
+    [(-1, 3), (2, 6)]
+    """
+    return sorted([(need - word, need) for word, need in zip(said, came, strict=True)])
+
+
 def quantile_of(said: Sequence[float], came: Sequence[float]) -> float:
     """Pods on top of what was said that would have carried `CARRIED` of the work that came.
 
@@ -199,13 +227,9 @@ def quantile_of(said: Sequence[float], came: Sequence[float]) -> float:
     work = sum(came)
     if not work:
         return 0.0
-    ordered = sorted((need - word, need) for word, need in zip(said, came, strict=True))
-    done = accumulate(need for _, need in ordered)
-    return next(
-        error
-        for (error, _), carried in zip(ordered, done, strict=True)
-        if carried >= CARRIED * work
-    )
+    ordered = surprises(said, came)
+    done = list(accumulate([need for _, need in ordered]))
+    return ordered[bisect_left(done, CARRIED * work)][0]
 
 
 def reserve_of(said: Sequence[float], came: Sequence[float], least: float) -> tuple[float, float]:
@@ -222,12 +246,13 @@ def reserve_of(said: Sequence[float], came: Sequence[float], least: float) -> tu
     work = sum(came)
     if not work:
         return least, 0.0
-    ordered = sorted((need - word, need) for word, need in zip(said, came, strict=True))
+    ordered = surprises(said, came)
+    enough = bisect_right(ordered, (least, inf))
     scale = PRICE * max(1.0, sum(said) / len(said) + least)
-    carried = sum(need for error, need in ordered if error <= least)
+    carried = sum([need for _, need in ordered[:enough]])
     best = least, 1 - carried / work
     cost = least + scale * best[1]
-    for error, need in ordered[bisect_right(ordered, (least, inf)) :]:
+    for error, need in ordered[enough:]:
         carried += need
         missed = 1 - carried / work
         if error + scale * missed < cost:
@@ -242,6 +267,6 @@ def forecast_of(history: History, lead_s: float, window_s: int) -> Forecast | No
         return None
     _, at, reserve = min(known)
     needs = lately(history, window_s)
-    level = path(WAYS[at], levels(needs[-LOOKS_BACK:]), steps_of(lead_s))[-1]
+    level = latest(WAYS[at], levels(needs[-LOOKS_BACK:]), steps_of(lead_s))
     past_s = len(needs) * STEP_S
     return Forecast(way=WAYS[at], level=level, reserve=reserve, lead_s=lead_s, past_s=past_s)
