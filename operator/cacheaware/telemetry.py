@@ -152,7 +152,9 @@ class Metrics:
 
     def _show_reason(self, key: tuple[str, str], reason: str) -> None:
         before = self._reasons.get(key)
-        if before is not None and before != reason:
+        if before == reason:
+            return
+        if before is not None:
             self.reason.remove(*key, before)
         self._reasons[key] = reason
         self.reason.labels(*key, reason).set(1)
@@ -176,7 +178,7 @@ class Metrics:
 def show(gauge: Gauge, key: tuple[str, str], value: float | None) -> None:
     """Set a gauge, or remove its series where the value is not known."""
     if value is None:
-        gauge.remove_by_labels(dict(zip(SCALER, key, strict=True)))
+        gauge.remove(*key)
     else:
         gauge.labels(*key).set(value)
 

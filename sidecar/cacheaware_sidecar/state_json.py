@@ -14,7 +14,7 @@ does not know and takes missing ones as unknown: fleets run old sidecars for mon
 import math
 from collections.abc import Mapping
 from dataclasses import asdict
-from itertools import pairwise
+from operator import lt
 from typing import Any, Final
 
 from cacheaware_sidecar.clip import clipped
@@ -36,6 +36,8 @@ PHASES: Final = tuple(phase.value for phase in Phase)
 RATIOS: Final = frozenset({"usage", "usage_max", "prefix_hit_ratio"})
 INFINITY: Final = "+Inf"
 LARGEST: Final = 1e300
+NUMBERS: Final = frozenset({int, float})
+"""Types, as JSON gives them: true and false are none."""
 
 
 class StateError(ValueError):
@@ -163,21 +165,19 @@ def _histogram(fields: "_Fields") -> Histogram | None:
     count, total = fields.number("count"), fields.number("sum")
     buckets = tuple(fields.pairs("buckets"))
     bounds = [bound for bound, _ in buckets]
-    rising = all(low < high for low, high in pairwise(bounds))
-    if count is None or total is None or not rising or not all(map(_is_count, buckets)):
+    rising = all(map(lt, bounds, bounds[1:])) and not any(map(math.isnan, bounds))
+    if count is None or total is None or not rising:
+        return None
+    if not all(0 <= each < math.inf for _, each in buckets):
         return None
     return Histogram(count, total, buckets)
-
-
-def _is_count(bucket: tuple[float, float]) -> bool:
-    return not math.isnan(bucket[0]) and 0 <= bucket[1] < math.inf
 
 
 class _Fields:
     """One JSON object: a missing field is unknown, one of the wrong type an error."""
 
     def __init__(self, path: str, body: Any) -> None:
-        if body is not None and not isinstance(body, Mapping):
+        if body is not None and not isinstance(body, (dict, Mapping)):  # the first is told fast
             raise StateError(f"{path} is {clipped(repr(body))}; an object is allowed")
         self._path = path
         self._body: Mapping[str, Any] = body or {}
@@ -201,10 +201,10 @@ class _Fields:
 
     def number(self, name: str) -> float | None:
         """A number from 0 (ratios to 1); out of that range it is unknown."""
-        value = self.raw(name)
+        value = self._body.get(name)
         if value is None:
             return None
-        if not _is_number(value):
+        if type(value) not in NUMBERS:
             raise self._wrong(name, "a number or null is allowed")
         most = 1.0 if name in RATIOS else LARGEST
         return value if 0 <= value <= most else None
@@ -252,10 +252,7 @@ class _Fields:
 
 
 def _is_pair(value: Any) -> bool:
-    if not isinstance(value, list) or len(value) != 2:
+    if type(value) is not list or len(value) != 2:
         return False
-    return (value[0] == INFINITY or _is_number(value[0])) and _is_number(value[1])
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    bound, count = value
+    return type(count) in NUMBERS and (type(bound) in NUMBERS or bound == INFINITY)

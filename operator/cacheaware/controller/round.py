@@ -364,14 +364,19 @@ def with_starts(
         record.uid: starting_of(record, memories[record.uid], learned, now=now, wall=wall)
         for record in records
     }
-    pods = tuple(replace(pod, starting=stages.get(pod.uid)) for pod in fleet.pods)
+    pods = tuple(
+        pod if (stage := stages.get(pod.uid)) is None else replace(pod, starting=stage)
+        for pod in fleet.pods
+    )
     return replace(fleet, pods=pods, learned=learned)
 
 
 def with_obstacles(fleet: FleetView, obstacles: Mapping[str, str]) -> FleetView:
     """The fleet with the pods named that could not be cordoned a moment ago."""
+    if not obstacles:
+        return fleet
     pods = tuple(replace(pod, no_cordon=obstacles.get(pod.uid)) for pod in fleet.pods)
-    return replace(fleet, pods=pods) if obstacles else fleet
+    return replace(fleet, pods=pods)
 
 
 def with_guards(fleet: FleetView, guards: Mapping[str, str]) -> FleetView:

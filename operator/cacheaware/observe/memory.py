@@ -88,13 +88,14 @@ def _life(memory: PodMemory, record: PodRecord, look: Look | None) -> PodMemory:
         memory = PodMemory(restarts=record.restarts)
     first = record.ready_since if memory.served_since is None else memory.served_since
     served = memory.served or record.ready or record.was_ready
-    memory = replace(memory, served=served, served_since=first)
     if look is None or look.phase is None:
-        return memory
+        return replace(memory, served=served, served_since=first)
     start = look.start if look.start.warming_s is not None else memory.start
     since = memory.phase_at if look.phase is memory.phase else look.at
     return replace(
         memory,
+        served=served,
+        served_since=first,
         phase=look.phase,
         phase_at=since,
         sidecar=True,
@@ -112,12 +113,15 @@ def _silent(memory: PodMemory, look: Look) -> PodMemory:
 
 def _heard(memory: PodMemory, look: Look, load: PodLoad) -> PodMemory:
     again = look.seq is not None and look.seq == memory.seq
-    if not again:
-        memory = replace(memory, seq=look.seq, seq_at=look.at, seq_age_s=look.sample_age_s)
+    seq_at = memory.seq_at if again else look.at
+    seq_age_s = memory.seq_age_s if again else look.sample_age_s
     base = measured(memory, look.at)
     idle_rounds = memory.idle_rounds if again else memory.idle_rounds + 1
     return replace(
         memory,
+        seq=look.seq,
+        seq_at=seq_at,
+        seq_age_s=seq_age_s,
         base=base or Mark(look.at, look.samples, look.ttft),
         newer=_newer(memory, look),
         load=replace(
@@ -127,7 +131,7 @@ def _heard(memory: PodMemory, look: Look, load: PodLoad) -> PodMemory:
         ),
         unknown=None,
         detail="",
-        seen_at=memory.seq_at - memory.seq_age_s,
+        seen_at=seq_at - seq_age_s,
         idle_rounds=idle_rounds if idle(load) else 0,
     )
 

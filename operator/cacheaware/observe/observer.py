@@ -96,7 +96,7 @@ class Observer:
         async def one(record: PodRecord) -> Look | None:
             async with slots:
                 try:
-                    return await self._look(record, access, past.get(record.uid, PodMemory()))
+                    return await self._look(record, access, past.get(record.uid) or PodMemory())
                 except Exception as error:  # whatever a pod sends spoils only itself
                     log.exception("pod %s/%s: its answer", record.namespace, record.name)
                     return broken(way(record, access), self._clock(), error)
@@ -137,7 +137,7 @@ def seen_of(
     """What a round saw, from a look at each pod; None for one that could not be asked."""
     memories = {
         record.uid: remember(
-            past.get(record.uid, PodMemory(restarts=record.restarts)), record, look
+            past.get(record.uid) or PodMemory(restarts=record.restarts), record, look
         )
         for record, look in zip(records, looks, strict=True)
     }

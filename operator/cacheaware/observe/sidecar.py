@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from typing import Any
 
 from cacheaware.decide.fleet import PodLoad, Unknown
 from cacheaware.observe.load import pod_load
@@ -21,12 +22,24 @@ def look(answer: Answer) -> Look:
     if answer.content is None:
         return _unknown(answer, answer.unknown or Unknown.ERROR, answer.detail)
     try:
-        state = pod_state_from_json(json.loads(answer.content))
+        state = pod_state_from_json(needed(json.loads(answer.content)))
         return look_of(state, Phase(state.phase), answer.at)
     except UnknownSchemaError as error:
         return _unknown(answer, Unknown.SCHEMA, str(error))
     except (StateError, ValueError, RecursionError) as error:
         return _unknown(answer, Unknown.INVALID, str(error))
+
+
+def needed(body: Any) -> Any:
+    """A state without the histograms that no decision reads: they are most of it.
+
+    >>> needed({"latency": {"ttft_s": {"count": 1}, "e2e_s": {"count": 1}}})
+    {'latency': {'ttft_s': {'count': 1}}}
+    """
+    latency = body.get("latency") if isinstance(body, dict) else None
+    if not isinstance(latency, dict):
+        return body
+    return body | {"latency": {"ttft_s": latency.get("ttft_s")}}
 
 
 def _unknown(answer: Answer, unknown: Unknown, detail: str) -> Look:
