@@ -11,8 +11,12 @@ from cacheaware.kube import BACKING_OFF, KubeError
 
 log = logging.getLogger(__name__)
 
-SPREAD = 0.2
-"""Of the interval: rounds begin evenly over this part of it, not all at one moment."""
+SPREAD = 0.8
+"""Of the interval: rounds begin evenly over this part of it. All at one moment, each would wait for
+the work of all others between its look and its write.
+"""
+WAITED = 0.9
+"""Of the interval: a pass waits no longer for its rounds."""
 PATIENCE = 4
 """A scaler's round that takes this many intervals is given up."""
 
@@ -53,27 +57,32 @@ class Rounds:
             await asyncio.sleep(due - self._clock())
 
     async def once(self) -> None:
-        """One pass; it waits for its rounds no longer than the interval."""
+        """One pass; it waits for its rounds no longer than the interval.
+
+        A scaler whose round before is still under way when its turn comes is left out.
+        """
         self._round.pods.watch_only(self._registry.namespaces())
         self._drop_gone()
         self._round.metrics.lease.set(self._round.lease.held())
-        scalers = sorted(self._registry.scalers.values(), key=lambda one: one.uid)
-        gap = SPREAD * self._seconds / max(len(scalers), 1)
-        for place, scaler in enumerate(scalers):
-            if scaler.uid not in self._running:
-                self._begin(scaler, place * gap)
+        began, uids = self._clock(), sorted(self._registry.scalers)
+        gap = SPREAD * self._seconds / max(len(uids), 1)
+        for place, uid in enumerate(uids):
+            await asyncio.sleep(max(0.0, began + place * gap - self._clock()))
+            scaler = self._registry.scalers.get(uid)
+            if scaler is not None and uid not in self._running:
+                self._begin(scaler)
         if self._running:
-            await asyncio.wait(self._running.values(), timeout=self._seconds * (1 - SPREAD / 2))
+            left = began + WAITED * self._seconds - self._clock()
+            await asyncio.wait(self._running.values(), timeout=max(0.0, left))
         self.completed_at = self._clock()
 
-    def _begin(self, scaler: Scaler, after: float) -> None:
-        task = asyncio.create_task(self._one(scaler, after), name=f"round of {scaler}")
+    def _begin(self, scaler: Scaler) -> None:
+        task = asyncio.create_task(self._one(scaler), name=f"round of {scaler}")
         self._running[scaler.uid] = task
         task.add_done_callback(lambda _: self._running.pop(scaler.uid, None))
 
-    async def _one(self, scaler: Scaler, after: float) -> None:
+    async def _one(self, scaler: Scaler) -> None:
         """One scaler's round; whatever happens in it ends here."""
-        await asyncio.sleep(after)
         state = self._states.setdefault(scaler.uid, ScalerState())
         self._scalers[scaler.uid] = scaler
         try:
