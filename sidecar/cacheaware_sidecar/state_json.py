@@ -148,7 +148,8 @@ def _shape(shape: "_Fields") -> ShapeState:
 
 def _latency(latency: "_Fields") -> Latency:
     names = ("ttft_s", "tpot_s", "e2e_s")
-    return Latency(**{name: _histogram(latency.child(name)) for name in names})
+    there = [name for name in names if latency.raw(name) is not None]
+    return Latency(**{name: _histogram(latency.child(name)) for name in there})
 
 
 def histogram_from_json(body: Any) -> Histogram | None:

@@ -41,6 +41,26 @@ def test_a_state_becomes_a_load():
     assert (found.phase, found.seq, found.sample_age_s) == (Phase.SERVING, 1, 0.2)
 
 
+TTFT = {"count": 4, "sum": 1.5, "buckets": [[0.5, 3], ["+Inf", 4]]}
+
+
+def test_of_the_latencies_only_the_first_tokens_is_read():
+    whole = {"ttft_s": TTFT, "tpot_s": {"count": "broken"}, "e2e_s": None}
+    found = sidecar.look(answer({**FakePod().state(), "latency": whole}))
+    assert (found.ttft.count, found.ttft.buckets[0]) == (4, (0.5, 3))
+
+
+@pytest.mark.parametrize("latency", [{"ttft_s": {"count": "many"}}, {"ttft_s": 3}, [], "slow"])
+def test_a_latency_of_the_wrong_type_is_told(latency):
+    found = sidecar.look(answer({**FakePod().state(), "latency": latency}))
+    assert (found.unknown, "latency" in found.detail) == (Unknown.INVALID, True)
+
+
+@pytest.mark.parametrize("body", [[], 3, None, "state"])
+def test_an_answer_that_is_no_state_is_invalid(body):
+    assert sidecar.look(answer(json.dumps(body))).load is None
+
+
 def test_an_unknown_field_of_a_newer_sidecar_is_ignored():
     assert sidecar.look(answer({**FakePod().state(), "new": {"x": 1}})).load is not None
 

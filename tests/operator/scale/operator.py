@@ -19,7 +19,7 @@ start_of_now = Memory.start
 
 def start(replicas: int, now: float) -> Memory:
     """A memory with an hour behind it."""
-    needs = tuple(random.uniform(0.6, 0.8) * replicas for _ in range(KEPT))
+    needs = tuple(random.uniform(0.74, 0.76) * replicas for _ in range(KEPT))
     turn = random.randrange(KEPT)
     return replace(start_of_now(replicas, now), history=History(needs=needs, turn=turn))
 
