@@ -104,6 +104,7 @@ async def test_a_changed_target_starts_with_windows_of_its_own(world):
     target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "other"}
     await world.scaler(name="bad", scaleTargetRef=target)
     await world.until(lambda: world.replicas(name="other") > 1)
+    await world.until(lambda: len(operator.rounds._states) == 1)
     (state,) = operator.rounds._states.values()
     assert state.ref.name == "other"
 
