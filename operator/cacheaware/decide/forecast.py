@@ -28,7 +28,7 @@ replicas.
 """
 HORIZON = 12
 """So many windows are looked back."""
-LONG = 2
+LONG = 3
 """After so many windows it shows what recurs."""
 EACH = 2
 """One way is judged anew in every so many steps: all of them in a minute and a half."""

@@ -23,8 +23,8 @@ from cacheaware.decide.forecast import (
 from cacheaware.decide.history import MINUTE, History, Judged
 
 WINDOW_S = 300
-LONG = 120
-"""Steps of two such windows."""
+LONG = 180
+"""Steps of three such windows."""
 
 NEEDS = st.lists(st.floats(0, 50), min_size=1, max_size=200)
 
