@@ -3,6 +3,7 @@
 import math
 from dataclasses import replace
 
+import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
@@ -13,6 +14,9 @@ from cacheaware.decide.history import History, Judged
 from cacheaware.decide.policy import Policy, RatePolicy, Rules
 from cacheaware.names import Reasons
 from cacheaware_sidecar.phase import Phase
+
+pytestmark = pytest.mark.no_cover
+"""Thousands of examples: tracing each line of them would take five times as long."""
 
 # One draw a field: what takes the time of these tests is drawing, not deciding.
 SHARES = [percent / 100 for percent in range(101)]
