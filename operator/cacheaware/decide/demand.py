@@ -99,8 +99,6 @@ def with_past(
     Where prefill is measured, the tokens of a short queue are counted already: as a queue it counts
     as far as it has lasted for a minute.
     """
-    if not signals:
-        return ()
     kv, pending = signals
     pods = sizes_of(kv, history)
     unseen = nano(kv.pods(kv.high - kv.low, pod_of(kv, history)))
