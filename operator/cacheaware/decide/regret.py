@@ -8,6 +8,8 @@ from cacheaware.decide.memory import LONGEST_PERIOD_SECONDS, Change
 from cacheaware.decide.windows import LONGEST_SECONDS
 
 SOON_S = 600.0
+SLIP_S = 15.0
+"""What is taken back within this time was a cordon that failed: nothing was given up."""
 MOST = 4
 """The window is never made longer than by this factor."""
 
@@ -24,7 +26,7 @@ def regrets(changes: tuple[Change, ...]) -> int:
         if one.after < one.before:
             shrunk_at = one.at
         elif shrunk_at is not None:
-            count += one.at - shrunk_at <= SOON_S
+            count += SLIP_S < one.at - shrunk_at <= SOON_S
             shrunk_at = None
     return count
 
