@@ -170,7 +170,9 @@ def judged(history: History, lead_s: float, window_s: int) -> History:
         return history
     at = history.turn // EACH % len(WAYS)
     known = list(history.judged or [None] * len(WAYS))
-    known[at] = judgement(WAYS[at], needs, lead, int(LONG * window_s / STEP_S))
+    # Whoever wants pods gone before a new one would be there keeps none for what came once.
+    patient = window_s >= lead_s + MINUTE * STEP_S
+    known[at] = judgement(WAYS[at], needs, lead, int(LONG * window_s / STEP_S) * patient)
     return replace(history, judged=tuple(known))
 
 
