@@ -3,6 +3,7 @@
 import asyncio
 import signal
 import sys
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -194,11 +195,9 @@ async def rounds_into(
 def stopped_by_signals() -> asyncio.Event:
     """What Ctrl-C and SIGTERM set from now on."""
     stop, loop = asyncio.Event(), asyncio.get_running_loop()
-    for one in SIGNALS:
-        try:
+    if threading.current_thread() is threading.main_thread():  # others get no signals
+        for one in SIGNALS:
             loop.add_signal_handler(one, stop.set)
-        except (NotImplementedError, ValueError, RuntimeError):  # not in the main thread
-            break
     return stop
 
 

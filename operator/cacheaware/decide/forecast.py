@@ -150,9 +150,12 @@ def steps_of(lead_s: float) -> int:
 
 
 def lately(history: History, window_s: int) -> tuple[float, ...]:
-    """The needs that count: of the last twelve windows."""
+    """The needs that count: of the last twelve windows; none where a window is no minute.
+
+    A level is the mean of a minute: it would keep pods for longer than such a window does.
+    """
     steps = int(HORIZON * window_s / STEP_S)
-    return history.needs[-steps:] if steps else ()
+    return history.needs[-steps:] if window_s >= MINUTE * STEP_S else ()
 
 
 def judged(history: History, lead_s: float, window_s: int) -> History:
@@ -170,9 +173,7 @@ def judged(history: History, lead_s: float, window_s: int) -> History:
         return history
     at = history.turn // EACH % len(WAYS)
     known = list(history.judged or [None] * len(WAYS))
-    # Whoever wants pods gone before a new one would be there keeps none for what came once.
-    patient = window_s >= lead_s + MINUTE * STEP_S
-    known[at] = judgement(WAYS[at], needs, lead, int(LONG * window_s / STEP_S) * patient)
+    known[at] = judgement(WAYS[at], needs, lead, int(LONG * window_s / STEP_S))
     return replace(history, judged=tuple(known))
 
 
