@@ -3,9 +3,10 @@
 Sums are integers in billionths, so that 42.4 / 0.8 is 53 and no order of pods changes a result.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import fsum
+from operator import attrgetter
 
 from cacheaware.decide.decision import Term
 from cacheaware.decide.forecast import Forecast, forecast_of
@@ -14,6 +15,8 @@ from cacheaware.decide.policy import Policy
 from cacheaware.decide.supply import Load, Pod, Supply
 
 NANO = 10**9
+USAGE: Callable[[Load], float | None] = attrgetter("usage")
+WAITING: Callable[[Load], float | None] = attrgetter("waiting")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,11 +172,12 @@ def kv_signal(supply: Supply, policy: Policy) -> Signal:
     sized = [load for load in known if load.usage is not None]
     if sized and all(load.capacity_tokens is not None for load in sized):
         return token_signal(supply, policy)
+    low, high = summed(supply, lambda pod: amounts(pod, USAGE, 1.0))
     return Signal(
         name="kv-usage",
         unit="pods",
-        low=summed(loaded(supply), lambda pod: low_of(pod, lambda load: load.usage)),
-        high=summed(supply.served, lambda pod: high_of(pod, lambda load: load.usage, 1.0)),
+        low=low,
+        high=high,
         capacity=(NANO,) * len(supply.serving),
         percent=policy.kv_utilization_percent,
         known=len(sized),
@@ -185,11 +189,12 @@ def token_signal(supply: Supply, policy: Policy) -> Signal:
     sizes = [size for pod in supply.serving if (size := capacity_of(pod)) is not None]
     mean = sum(sizes) / len(sizes)
     demand = TokenDemand(mean, expected_of(supply), hits=policy.role != "Decode")
+    low, high = summed(supply, demand.amounts)
     return Signal(
         name="kv-tokens",
         unit="tokens",
-        low=summed(loaded(supply), demand.low),
-        high=summed(supply.served, demand.high),
+        low=low,
+        high=high,
         capacity=tuple(nano(capacity_of(pod) or mean) for pod in supply.serving),
         percent=policy.kv_utilization_percent,
         known=sum(pod.load is not None and pod.load.usage is not None for pod in supply.serving),
@@ -207,16 +212,13 @@ class TokenDemand:
     hits: bool
     """Whether cached prefixes spare a waiting request its tokens."""
 
-    def low(self, pod: Pod) -> float | None:
-        """When growing."""
+    def amounts(self, pod: Pod) -> tuple[float, float]:
+        """When growing, and when shrinking: a pod whose use is unknown is full then."""
         load = pod.growing_load
-        return None if load is None else self.tokens(load, load.used_tokens or 0.0)
-
-    def high(self, pod: Pod) -> float:
-        """When shrinking: a pod whose use is unknown is full."""
-        if pod.load is None or (used := pod.load.used_tokens) is None:
-            return max(self.low(pod) or 0.0, capacity_of(pod) or self.mean_capacity)
-        return self.tokens(pod.load, used)
+        low = 0.0 if load is None else self.tokens(load, load.used_tokens or 0.0)
+        if pod.load is None or pod.load.used_tokens is None:
+            return low, max(low, capacity_of(pod) or self.mean_capacity)
+        return low, low
 
     def tokens(self, load: Load, used: float) -> float:
         """Used and waiting tokens; no request is larger than the pod that it waits for."""
@@ -252,11 +254,12 @@ def capacity_of(pod: Pod) -> float | None:
 def pending_signal(supply: Supply, policy: Policy) -> Signal:
     """Waiting requests."""
     full = float(policy.pending_per_replica)
+    low, high = summed(supply, lambda pod: amounts(pod, WAITING, full))
     return Signal(
         name="pending",
         unit="requests",
-        low=summed(loaded(supply), lambda pod: low_of(pod, lambda load: load.waiting)),
-        high=summed(supply.served, lambda pod: high_of(pod, lambda load: load.waiting, full)),
+        low=low,
+        high=high,
         capacity=(policy.pending_per_replica * NANO,) * len(supply.serving),
         percent=100,
         known=sum(pod.load is not None and pod.load.waiting is not None for pod in supply.serving),
@@ -268,19 +271,22 @@ def loaded(supply: Supply) -> tuple[Pod, ...]:
     return supply.serving + supply.cordoned
 
 
-def summed(pods: Iterable[Pod], amount: Callable[[Pod], float | None]) -> int:
-    """A sum over pods, whatever their order; unknown adds nothing."""
-    return nano(fsum(amount(pod) or 0.0 for pod in pods))
+def summed(supply: Supply, of: Callable[[Pod], tuple[float, float]]) -> tuple[int, int]:
+    """Sums over the pods, whatever their order, for growing and for shrinking.
+
+    Pods that are out of the endpoints count for shrinking alone.
+    """
+    both = [of(pod) for pod in loaded(supply)]
+    high = [number for _, number in both] + [of(pod)[1] for pod in supply.away]
+    return nano(fsum([number for number, _ in both])), nano(fsum(high))
 
 
-def low_of(pod: Pod, field: Callable[[Load], float | None]) -> float | None:
-    """A number of a pod for growing: this round's, else the last before it timed out."""
-    load = pod.growing_load
-    return None if load is None else field(load)
+def amounts(pod: Pod, of: Callable[[Load], float | None], full: float) -> tuple[float, float]:
+    """A number of a pod for growing and for shrinking.
 
-
-def high_of(pod: Pod, field: Callable[[Load], float | None], full: float) -> float:
-    """A number of a pod for shrinking: this round's, else full."""
-    if pod.load is not None and (now := field(pod.load)) is not None:
-        return now
-    return max(full, low_of(pod, field) or 0.0)
+    That of this round; where it is unknown, the last before the pod timed out, and full.
+    """
+    if pod.load is not None and (now := of(pod.load)) is not None:
+        return now, now
+    last = None if pod.growing_load is None else of(pod.growing_load)
+    return last or 0.0, max(full, last or 0.0)

@@ -231,20 +231,36 @@ def young(view: PodView, cold_start_s: float) -> bool:
 def carried(asked: Asked, pods: Iterable[Pod]) -> list[Pod]:
     """The first of these pods without which enough go on serving, within all targets."""
     places = {id(pod): place for place, pod in enumerate(asked.supply.serving)}
-    rest = [sum(signal.capacity) for signal in asked.signals]
-    spare = len(places) - asked.least
-    chosen: list[Pod] = []
-    for pod in pods:
-        if (place := places.get(id(pod))) is not None:
-            spare -= 1
-            rest = [
-                size - signal.capacity[place]
-                for size, signal in zip(rest, asked.signals, strict=True)
-            ]
-            if spare < 0 or not all(map(Signal.fits, asked.signals, rest)):
-                break
-        chosen.append(pod)
-    return chosen
+    several = list(pods)
+    going = [places.get(id(pod)) for pod in several]
+    most = without_limit(going, len(places) - asked.least)
+    for signal in asked.signals:
+        most = without_shortage(going[:most], signal)
+    return several[:most]
+
+
+def without_limit(going: Sequence[int | None], spare: int) -> int:
+    """How many of these may go until more than `spare` that serve would; None serves not.
+
+    >>> without_limit([0, None, 1, 2, None], 2)
+    3
+    """
+    for count, place in enumerate(going):
+        spare -= place is not None
+        if spare < 0 and place is not None:
+            return count
+    return len(going)
+
+
+def without_shortage(going: Sequence[int | None], signal: Signal) -> int:
+    """How many of these may go until the others no longer carry a signal's high demand."""
+    rest = sum(signal.capacity)
+    for count, place in enumerate(going):
+        if place is not None:
+            rest -= signal.capacity[place]
+            if not signal.fits(rest):
+                return count
+    return len(going)
 
 
 def victim(pod: Pod) -> Victim:
