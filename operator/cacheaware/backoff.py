@@ -4,6 +4,8 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from cacheaware.decide.pauses import doubled
+
 HARMLESS = frozenset({404, 409, 410})
 """Answers, not failures: asking again at once is right."""
 FIRST_SECONDS = 1.0
@@ -84,5 +86,4 @@ def cap_of(key: str) -> float:
 
 def delay(count: int, cap: float, retry_after: float | None) -> float:
     """Seconds to wait after the n-th failure in a row: 1, 2, 4, ... up to the cap."""
-    grown: float = min(cap, FIRST_SECONDS * 2 ** min(count - 1, 16))
-    return max(grown, retry_after or 0.0)
+    return max(doubled(FIRST_SECONDS, count, cap), retry_after or 0.0)

@@ -8,6 +8,7 @@ minutes only, and say who it is and what to change. It is over once a write of o
 from dataclasses import dataclass, replace
 
 from cacheaware.decide.circumstances import Contested
+from cacheaware.decide.pauses import doubled
 
 REVERSALS = 3
 WITHIN_SECONDS = 300.0
@@ -84,7 +85,7 @@ class Contest:
         >>> [Contest(times=times).pause_s / 60 for times in (1, 2, 3, 9)]
         [1.0, 2.0, 4.0, 32.0]
         """
-        return float(min(LONGEST_SECONDS, FIRST_SECONDS * 2 ** min(self.times - 1, 10)))
+        return doubled(FIRST_SECONDS, self.times, LONGEST_SECONDS)
 
     def told(self, now: float) -> Contested | None:
         """The contest as a decision sees it; None while there is none."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from cacheaware.decide.circumstances import Fit
 from cacheaware.decide.cold_start import Stage, Starts, deadline_s
 from cacheaware.decide.fleet import FleetView, PodView
+from cacheaware.decide.pauses import doubled
 
 NODE_SECONDS = 900.0
 FIRST_SECONDS = 300.0
@@ -41,7 +42,7 @@ def pause_s(times: int) -> float:
     >>> [pause_s(times) / 60 for times in (1, 2, 3, 4, 5, 6)]
     [5.0, 10.0, 20.0, 40.0, 60.0, 60.0]
     """
-    return float(min(LONGEST_SECONDS, FIRST_SECONDS * 2 ** min(times - 1, 10)))
+    return doubled(FIRST_SECONDS, times, LONGEST_SECONDS)
 
 
 def unplaced(pod: PodView, starts: Starts) -> bool:

@@ -14,12 +14,11 @@ from cacheaware.decide.circumstances import Reading
 from cacheaware.decide.decision import Decision
 from cacheaware.decide.fleet import FleetView, PodView
 from cacheaware.decide.policy import Policy
+from cacheaware.decide.supply import STARTING
 from cacheaware.names import Reasons
-from cacheaware_sidecar.phase import Phase
 
 GAP_SECONDS = 60.0
 """A gap in what is known that is no longer than this does not begin the wait anew."""
-STARTING = frozenset({Phase.LOADING, Phase.WARMING})
 
 
 @dataclass(frozen=True, slots=True)
