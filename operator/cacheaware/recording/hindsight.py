@@ -4,8 +4,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-REGROWN_SECONDS = 600.0
-"""A shrink that is undone within this was one to regret."""
+from cacheaware.decide.regret import SOON_S
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,5 +108,5 @@ def shrinks_of(moments: Sequence[Moment]) -> list[int]:
 
 def is_regrown(moments: Sequence[Moment], times: Sequence[float], at: int) -> bool:
     """Whether a shrink was followed by a growth too soon."""
-    end = bisect_left(times, times[at] + REGROWN_SECONDS)
+    end = bisect_left(times, times[at] + SOON_S)
     return any(one.replicas > moments[at].replicas for one in moments[at:end])
