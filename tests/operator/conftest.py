@@ -85,6 +85,15 @@ class World:
         found = self.api.all(("", "v1", "events"))
         return [one for one in found if reason in (None, one["reason"])]
 
+    async def event(self, reason: str, containing: str = "") -> dict[str, Any]:
+        """The first event of this reason; it is written after what it tells of was done."""
+
+        def told() -> dict[str, Any] | None:
+            found = (one for one in self.events(reason) if containing in one["message"])
+            return next(found, None)
+
+        return await self.until(told)
+
     def scale_writes(self) -> list[Any]:
         return [c for c in self.api.calls if c.method != "GET" and c.path.endswith("/scale")]
 

@@ -104,6 +104,7 @@ async def test_a_living_owner_is_left_alone_and_told_once(world):
     version = world.api.get(SCALERS, "demo", "chat")["metadata"]["resourceVersion"]
     await world.rounds(5)
     assert world.api.get(SCALERS, "demo", "chat")["metadata"]["resourceVersion"] == version
+    assert await world.event("TargetConflict")
     assert len(world.events("TargetConflict")) == 1
     assert (world.replicas(), owner(world), claims(world)) == (1, "other", [])
     assert all(not pod.calls for pod in world.workloads.fakes_of("demo", "chat"))

@@ -64,7 +64,7 @@ async def test_a_pod_leaves_the_endpoints_empties_and_only_then_the_replicas_fal
     await world.until(lambda: world.workloads.removed == ["chat-002"])
     assert names(world) == ["chat-001"]
     assert fakes(world)[0].calls == []
-    assert world.events("Cordoned")[0]["message"].startswith("chat-002: out of the endpoints")
+    assert (await world.event("Cordoned"))["message"].startswith("chat-002: out of the endpoints")
     assert not world.events("OtherPodsDeleted")
 
 
@@ -169,7 +169,7 @@ async def test_load_that_returns_brings_the_pod_back_and_nothing_is_written(drai
     await world.rounds(2)
     assert world.replicas() == 2
     assert world.scale_writes() == []
-    assert "load has returned" in world.events("Uncordoned")[0]["message"]
+    assert "load has returned" in (await world.event("Uncordoned"))["message"]
 
 
 async def test_after_a_drain_that_was_called_off_the_next_cordon_has_a_token_of_its_own(drained):
@@ -193,7 +193,7 @@ async def test_a_sidecar_that_refuses_goes_by_its_own_drain_one_at_a_time(draine
     assert world.workloads.removed == ["chat-002"]
     limited = world.condition
     await world.until(lambda: "CordonUnavailable" in limited("ScalingLimited").get("message", ""))
-    assert world.events("CordonUnavailable")
+    assert await world.event("CordonUnavailable")
     decision = next(one for one in world.status()["decisions"] if one["reason"] == "ScaledDown")
     assert f"its sidecar answers {status}: not by you" in decision["message"]
 
@@ -233,7 +233,7 @@ async def test_a_restart_takes_the_cordons_back_before_it_gives_anything_up(drai
     await world.until(lambda: not out(world))
     await world.rounds(2)
     assert world.replicas() == 2
-    assert "earlier run" in world.events("Uncordoned")[0]["message"]
+    assert "earlier run" in (await world.event("Uncordoned"))["message"]
 
 
 async def test_a_human_who_scales_up_during_a_drain_is_not_undone(drained):

@@ -43,7 +43,7 @@ async def test_it_grows_under_load_on_the_version_it_read(world):
     assert write.content_type == "application/merge-patch+json"
     assert write.query["fieldManager"] == "cacheaware"
     assert write.body["metadata"]["resourceVersion"].isdigit()
-    assert world.events("ScaledUp")[0]["involvedObject"]["kind"] == "CacheAwareScaler"
+    assert (await world.event("ScaledUp"))["involvedObject"]["kind"] == "CacheAwareScaler"
 
 
 async def test_it_shrinks_to_the_idle_and_takes_the_chosen_pod(world):
@@ -72,7 +72,7 @@ async def test_advise_writes_nothing_but_status_and_events(world):
         "/api/v1/namespaces/demo/events",
     }
     assert world.condition("ScalingActive")["reason"] == "Advised"
-    assert world.events("Advised")
+    assert await world.event("Advised")
 
 
 async def test_nothing_ever_sets_a_finalizer(world):
@@ -228,7 +228,8 @@ async def test_an_hpa_on_the_target_stops_our_writes_until_it_goes(world):
     await world.rounds(5)
     assert world.scale_writes() == []
     assert "HorizontalPodAutoscaler chat" in world.condition("Conflicted")["message"]
-    (event,) = world.events("TargetConflict")
+    event = await world.event("TargetConflict")
+    assert len(world.events("TargetConflict")) == 1
     assert (event["type"], event["count"]) == ("Warning", 1)
     assert world.condition("MetricsAvailable")["status"] == "True"
 

@@ -84,7 +84,7 @@ async def test_the_last_replica_is_drained_and_goes_after_the_quiet_and_a_call_b
     sleeper.gateway.page = "queue 1\n"
     await world.until(lambda: world.replicas() == 1, seconds=3.0)
     await world.until(lambda: "scaledToZeroAt" not in world.status())
-    assert world.events("ScaledUp")
+    assert await world.event("ScaledUp")
 
 
 async def test_a_new_operator_knows_that_the_target_sleeps(world, sleeper):
@@ -141,7 +141,7 @@ async def test_a_signal_that_goes_silent_at_zero_changes_nothing_and_is_told(wor
     assert world.condition("Ready")["status"] == "False"
     await world.rounds(2)
     assert world.replicas() == 0
-    assert world.events("ActivationUnknown")
+    assert await world.event("ActivationUnknown")
 
 
 async def test_what_cannot_be_remembered_is_not_done(world, sleeper):
@@ -169,7 +169,7 @@ async def test_a_schedule_that_holds_is_a_floor(world):
     await world.scaler(schedules=[always])
     await world.start()
     await world.until(lambda: world.replicas() == 3)
-    (told,) = [one for one in world.events("ScaledUp") if "1 -> 3" in one["message"]]
+    told = await world.event("ScaledUp", "1 -> 3")
     assert "schedule '* * * * *' (UTC) wants 3" in told["message"]
 
 
@@ -193,7 +193,8 @@ async def test_gpus_are_counted_by_the_targets_template(world):
     await world.start()
     await world.until(lambda: world.replicas() == 2)
     await world.until(lambda: "maxGpus" in world.condition("ScalingLimited").get("message", ""))
-    (told,) = world.events("ScaledUp")
+    told = await world.event("ScaledUp")
+    assert len(world.events("ScaledUp")) == 1
     assert "(4 GPUs more)" in told["message"]
 
 
@@ -225,7 +226,7 @@ async def test_038_a_manager_that_sets_replicas_back_is_named_and_not_fought(wor
     assert "ignore /spec/replicas" in told["message"]
     assert len(world.scale_writes()) == 3
     assert world.replicas() == 1
-    assert world.events("ReplicasContested")
+    assert await world.event("ReplicasContested")
 
 
 async def test_038_one_edit_of_a_person_is_a_new_base(world):
