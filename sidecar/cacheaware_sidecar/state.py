@@ -50,6 +50,10 @@ class Counters:
     generation_tokens: float | None = None
     requests: float | None = None
     """That have ended."""
+    prefill_seconds: float | None = None
+    """Of those."""
+    prefilled_tokens: float | None = None
+    """Of those, without what was found in the prefix cache."""
 
 
 def counters(sample: EngineSample) -> Counters:
@@ -58,6 +62,8 @@ def counters(sample: EngineSample) -> Counters:
         prompt_tokens=sample.prompt_tokens,
         generation_tokens=sample.generation_tokens,
         requests=sample.requests,
+        prefill_seconds=sample.prefill_seconds,
+        prefilled_tokens=sample.prefilled_tokens,
     )
 
 

@@ -12,6 +12,8 @@ HISTOGRAMS = (
     "inter_token_latency_seconds",
     "e2e_request_latency_seconds",
     "request_queue_time_seconds",
+    "request_prefill_time_seconds",
+    "request_prefill_kv_computed_tokens",
 )
 """What a sample needs of a snapshot: a quarter of what the page shows."""
 
@@ -46,6 +48,8 @@ def sample_of(
         generation_tokens=float(counters["generation_tokens"]),
         requests=float(sum(snapshot.outcomes.values())),
         preemptions=float(counters["num_preemptions"]),
+        prefill_seconds=histograms["request_prefill_time_seconds"].sum,
+        prefilled_tokens=histograms["request_prefill_kv_computed_tokens"].sum,
         ttft=histograms["time_to_first_token_seconds"],
         tpot=histograms["inter_token_latency_seconds"],
         e2e=histograms["e2e_request_latency_seconds"],

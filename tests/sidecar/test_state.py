@@ -52,7 +52,13 @@ FULL = PodState(
         estimated=True,
     ),
     rates=Rates(prompt_tokens_per_s=1.5, prefix_hit_ratio=0.25),
-    counters=Counters(prompt_tokens=6e6, generation_tokens=2e5, requests=900),
+    counters=Counters(
+        prompt_tokens=6e6,
+        generation_tokens=2e5,
+        requests=900,
+        prefill_seconds=70.5,
+        prefilled_tokens=5e5,
+    ),
     latency=Latency(ttft_s=Histogram(3, 1.5, ((0.1, 1), (math.inf, 3)))),
     warmup=WarmupState(
         step=2,
@@ -119,7 +125,13 @@ def test_the_json_is_what_the_contract_says():
             "prefix_hit_ratio": 0.25,
             "preemptions_per_s": None,
         },
-        "counters": {"prompt_tokens": 6e6, "generation_tokens": 2e5, "requests": 900},
+        "counters": {
+            "prompt_tokens": 6e6,
+            "generation_tokens": 2e5,
+            "requests": 900,
+            "prefill_seconds": 70.5,
+            "prefilled_tokens": 5e5,
+        },
         "latency": {
             "ttft_s": {"count": 3, "sum": 1.5, "buckets": [[0.1, 1], ["+Inf", 3]]},
             "tpot_s": None,

@@ -17,6 +17,7 @@ from cacheaware.decide.cold_start import (
     percentile,
 )
 from cacheaware.decide.decision import Decision
+from cacheaware.decide.prefill_speed import Prefilled, remembered
 
 DATE_TIME: JsonDict = {"format": "date-time"}
 INT64: JsonDict = {"format": "int64"}
@@ -263,4 +264,5 @@ def learned_of(status: Mapping[str, Any]) -> Learned:
         starts=starts,
         nodes=tuple(record.nodes or ()),
         prefill_tokens_per_s=float(speed) if speed else None,
+        prefilled=remembered(float(speed)) if speed else Prefilled(),
     )

@@ -7,9 +7,11 @@ else half an hour.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from math import ceil
+
+from cacheaware.decide.prefill_speed import Prefilled
 
 ENOUGH = 5
 """Fewer starts than this tell nothing."""
@@ -81,7 +83,9 @@ class Learned:
 
     starts: Starts = ()
     prefill_tokens_per_s: float | None = None
-    """Of one pod: the middle of what its warm-ups have measured."""
+    """Of one pod in service."""
+    prefilled: Prefilled = field(default_factory=Prefilled)
+    """What ended lately, in all pods."""
     nodes: tuple[str, ...] = ()
     """Nodes on which a pod has served, the newest last: the image is there."""
     counted: frozenset[str] = frozenset()

@@ -3,7 +3,7 @@
 Sums are integers in billionths, so that 42.4 / 0.8 is 53 and no order of pods changes a result.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import fsum
 from operator import attrgetter
@@ -208,7 +208,7 @@ class TokenDemand:
 
     mean_capacity: float
     expected: float | None
-    """Tokens of a request of this fleet as its pods tell it; for those that don't, too."""
+    """Tokens of a request of this fleet."""
     hits: bool
     """Whether cached prefixes spare a waiting request its tokens."""
 
@@ -222,8 +222,7 @@ class TokenDemand:
 
     def tokens(self, load: Load, used: float) -> float:
         """Used and waiting tokens; no request is larger than the pod that it waits for."""
-        told = load.tokens_per_request or self.expected or 0.0
-        expected = min(told, load.capacity_tokens or self.mean_capacity)
+        expected = min(self.expected or 0.0, load.capacity_tokens or self.mean_capacity)
         cached = (load.prefix_hit_ratio or 0.0) if self.hits else 0.0
         return used + (load.waiting or 0.0) * expected * (1.0 - cached)
 
@@ -239,10 +238,22 @@ class TokenDemand:
 
 
 def expected_of(supply: Supply) -> float | None:
-    """Tokens of a request, the mean over the serving pods that tell."""
-    loads = (pod.growing_load for pod in supply.serving)
-    told = [load.tokens_per_request for load in loads if load and load.tokens_per_request]
-    return sum(sorted(told)) / len(told) if told else None
+    """Tokens of a request of this fleet; None: no serving pod tells."""
+    loads = [load for pod in supply.serving if (load := pod.growing_load) is not None]
+    return per_request(loads, attrgetter("tokens_per_request"))
+
+
+def per_request(loads: Sequence[Load], tokens: Callable[[Load], float | None]) -> float | None:
+    """The mean over the requests that began, not over pods.
+
+    A pod that began one request with a long prompt would count as much as one that began ten, and
+    a fleet that is too small has many of those.
+    """
+    told = [(load.began_per_s, each) for load in loads if (each := tokens(load)) is not None]
+    counted = [(began, each) for began, each in told if began is not None]
+    if counted:
+        return fsum([began * each for began, each in counted]) / fsum([one for one, _ in counted])
+    return fsum([each for _, each in told]) / len(told) if told else None
 
 
 def capacity_of(pod: Pod) -> float | None:

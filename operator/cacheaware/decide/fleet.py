@@ -41,10 +41,8 @@ class PodLoad:
     ttft_p90_s: float | None = None
     prompt_tokens_per_request: float | None = None
     generation_tokens_per_request: float | None = None
-    prompt_tokens: float | None = None
-    """Prompt tokens that the engine has taken in since its start, by its own counter."""
     new_prompt_tokens: float | None = None
-    """Of them those that came since the look before; 0 where it is the same sample again."""
+    """That came since the look before, by the engine's counter; 0: the same sample again."""
     adapters: tuple[str, ...] = ()
     """LoRA adapters that requests are using."""
 

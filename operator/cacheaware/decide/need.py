@@ -3,15 +3,14 @@
 from collections.abc import Sequence
 from math import fsum
 
-from cacheaware.decide.demand import NANO, Signal, expected_of, loaded, nano, pod_of
+from cacheaware.decide.demand import NANO, Signal, expected_of, loaded, nano, per_request, pod_of
 from cacheaware.decide.history import History, Moment
 from cacheaware.decide.policy import Policy
 from cacheaware.decide.supply import Load, Supply
 
-PREFILL_TARGET = 0.7
-"""The share of its time that a pod may prefill. Prompts queue for each other: at this share one
-waits about as long as it takes itself, on the average (M/D/1: 0.7 / (2 x 0.3)); at 0.8 twice as
-long. Decoding shares the engine's steps with the rest.
+PREFILL_TARGET = 1.0
+"""So many requests of a pod may be in their prefill at a time, on the average. Decoding goes on in
+the same iterations, so an engine that does nothing else is at three quarters of its limit then.
 """
 
 
@@ -76,12 +75,13 @@ def prompt_tokens_of(loads: Sequence[Load], more: float, seconds: float) -> floa
     came = summed([came_to(load, seconds) for load in loads])
     if came is None:
         return None
-    sizes = [
-        load.prompt_tokens_per_request * uncached(load)
-        for load in loads
-        if load.prompt_tokens_per_request is not None
-    ]
-    return max(0.0, came + more * mean(sizes))
+    return max(0.0, came + more * (per_request(loads, prefill_of) or 0.0))
+
+
+def prefill_of(load: Load) -> float | None:
+    """Prompt tokens of a request that have to be computed."""
+    prompt = load.prompt_tokens_per_request
+    return None if prompt is None else prompt * uncached(load)
 
 
 def mean(numbers: Sequence[float]) -> float:

@@ -58,6 +58,12 @@ class Load(NamedTuple):
         return self.running != 0 or self.waiting != 0
 
     @property
+    def began_per_s(self) -> float | None:
+        """Requests that began, over the last minute; None where its tokens don't tell."""
+        tokens, each = self.prompt_tokens_per_s, self.prompt_tokens_per_request
+        return tokens / each if tokens and each and each >= 1 else None
+
+    @property
     def requests(self) -> float | None:
         """Requests in the pod; None unless both parts are known."""
         if self.running is None or self.waiting is None:

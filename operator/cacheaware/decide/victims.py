@@ -114,7 +114,7 @@ def last_resort(asked: Asked) -> Shrink:
         return Shrink(why_less=on_their_way_out(asked.leaving))
     why = f" ({asked.unable})" if asked.unable else ""
     pod = drainable(asked)
-    if pod is None or not carried(asked, [pod]):
+    if pod is None:
         nothing = ALL_YOUNG if all_young(asked) else "no pod is empty, and none can be drained now"
         return Shrink(why_less=f"none can be cordoned{why}; {nothing}" if why else nothing)
     gone = Victim(pod=pod.view.name, uid=pod.view.uid, reason=FINAL_DRAIN)
@@ -188,13 +188,13 @@ def has_ordinal(pod: Pod) -> bool:
 
 
 def drainable(asked: Asked) -> Pod | None:
-    """The pod that would go next, if its own hook drains it."""
+    """The pod that would go next, if its own hook drains it and the others carry the load."""
     willing = [
         pod
         for pod in next_to_go(asked)
         if pod.view.final_drain and not young(pod.view, asked.cold_start_s)
     ]
-    return next(iter(by_worth(asked, willing)), None)
+    return next((pod for pod in by_worth(asked, willing) if carried(asked, [pod])), None)
 
 
 def next_to_go(asked: Asked) -> Sequence[Pod]:

@@ -15,6 +15,7 @@ from cacheaware.decide.cold_start import (
     percentile,
     with_start,
 )
+from cacheaware.decide.prefill_speed import in_service
 from cacheaware.observe.memory import PodMemory
 from cacheaware.pods import PodRecord
 from cacheaware_sidecar.phase import Phase
@@ -49,16 +50,29 @@ def learned_from(
     starts = learned.starts
     for start in fresh:
         starts = with_start(starts, start)
-    speeds = (memories[one.uid].prefill_tokens_per_s for one in records if one.uid in memories)
-    speed = percentile((one for one in speeds if one is not None), 50)
     now = replace(
         learned,
         starts=starts,
         nodes=tuple(nodes)[-NODES_KEPT:],
         counted=counted,
+    )
+    there = [memories[record.uid] for record in records if record.uid in memories]
+    return with_speed(now, there), tuple(fresh)
+
+
+def with_speed(learned: Learned, pods: Iterable[PodMemory]) -> Learned:
+    """What is known of the speed of prefill, with what this round's looks tell of it."""
+    prefilled, idle = learned.prefilled, []
+    for pod in pods:
+        prefilled = prefilled.with_more(pod.prefilled)
+        if pod.prefill_tokens_per_s is not None:
+            idle.append(pod.prefill_tokens_per_s)
+    speed = in_service(prefilled, percentile(idle, 50))
+    return replace(
+        learned,
+        prefilled=prefilled,
         prefill_tokens_per_s=learned.prefill_tokens_per_s if speed is None else speed,
     )
-    return now, tuple(fresh)
 
 
 def cold_start_of(record: PodRecord, memory: PodMemory) -> ColdStart | None:

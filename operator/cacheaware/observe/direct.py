@@ -45,7 +45,8 @@ def look_of(samples: tuple[EngineSample, ...], mark: Mark | None, at: float) -> 
     """What the pages of a pod's engines say, with rates since an earlier look."""
     pod = together(samples)
     load = load_of(pod, speed_of(mark, samples, at))
-    return Look(at=at, way=DIRECT, load=load, samples=samples, ttft=pod.ttft)
+    told = counters(pod)
+    return Look(at=at, way=DIRECT, load=load, samples=samples, ttft=pod.ttft, counters=told)
 
 
 def speed_of(mark: Mark | None, samples: Sequence[EngineSample], at: float) -> Rates:
@@ -74,7 +75,7 @@ def load_of(sample: EngineSample, speed: Rates) -> PodLoad:
     """The load that a page reports."""
     hits = first_known(speed.prefix_hit_ratio, sample.prefix_hit_ratio)
     speed = replace(speed, prefix_hit_ratio=hits)
-    return pod_load(sample.running, sample.waiting, kv_state(sample, None), speed, counters(sample))
+    return pod_load(sample.running, sample.waiting, kv_state(sample, None), speed)
 
 
 def first_known(*values: float | None) -> float | None:

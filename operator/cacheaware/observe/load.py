@@ -2,12 +2,10 @@
 
 from cacheaware.decide.fleet import PodLoad
 from cacheaware_sidecar.engines import Rates
-from cacheaware_sidecar.state import Counters, KvState
+from cacheaware_sidecar.state import KvState
 
 
-def pod_load(
-    running: float | None, waiting: float | None, kv: KvState, rates: Rates, counters: Counters
-) -> PodLoad:
+def pod_load(running: float | None, waiting: float | None, kv: KvState, rates: Rates) -> PodLoad:
     """The load of a pod or of one of its engines."""
     return PodLoad(
         running=running,
@@ -23,7 +21,6 @@ def pod_load(
         ),
         prompt_tokens_per_request=rates.prompt_tokens_per_request,
         generation_tokens_per_request=rates.generation_tokens_per_request,
-        prompt_tokens=counters.prompt_tokens,
         prefix_hit_ratio=rates.prefix_hit_ratio,
     )
 

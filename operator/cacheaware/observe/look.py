@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from cacheaware.decide.fleet import PodLoad, Unknown
 from cacheaware_sidecar.engines.sample import EngineSample, Histogram
 from cacheaware_sidecar.phase import Phase
-from cacheaware_sidecar.state import DrainState, StartState
+from cacheaware_sidecar.state import Counters, DrainState, StartState
 
 SIDECAR = "Sidecar"
 DIRECT = "Direct"
@@ -32,6 +32,8 @@ class Look:
     """The sample's number: the same number again is the same sample again."""
     samples: tuple[EngineSample, ...] = ()
     """Direct only: what the next look's rates are measured against."""
+    counters: Counters = field(default_factory=Counters)
+    """The engine's own totals."""
     ttft: Histogram | None = None
     """Cumulative since the engine's start."""
     drain: DrainState = field(default_factory=DrainState)

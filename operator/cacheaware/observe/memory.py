@@ -3,12 +3,13 @@
 from dataclasses import dataclass, field, replace
 
 from cacheaware.decide.fleet import PodLoad, PodView, Unknown
+from cacheaware.decide.prefill_speed import Prefilled
 from cacheaware.observe.latency import quantile
 from cacheaware.observe.look import Look
 from cacheaware.pods import PodRecord
 from cacheaware_sidecar.engines.sample import EngineSample, Histogram
 from cacheaware_sidecar.phase import Phase
-from cacheaware_sidecar.state import DrainState, StartState
+from cacheaware_sidecar.state import Counters, DrainState, StartState
 
 WINDOW_SECONDS = 30.0
 """Rates and latencies are measured over one to two of these."""
@@ -56,6 +57,10 @@ class PodMemory:
     load: PodLoad | None = None
     """The last good load; dropped once anything but a timeout answers."""
     unknown: Unknown | None = Unknown.NOT_YET_SEEN
+    counters: Counters = field(default_factory=Counters)
+    """The engine's totals at the last look that brought a load."""
+    prefilled: Prefilled = field(default_factory=Prefilled)
+    """Requests that ended between the last two such looks."""
     detail: str = ""
     seen_at: float = 0.0
     """When the newest good sample was taken, in the operator's clock."""
@@ -80,7 +85,7 @@ def remember(memory: PodMemory, record: PodRecord, look: Look | None) -> PodMemo
 
 def _unasked(memory: PodMemory) -> PodMemory:
     drain = replace(memory.drain, empty=None)
-    return replace(memory, idle_rounds=0, drain=drain)
+    return replace(memory, idle_rounds=0, drain=drain, prefilled=Prefilled())
 
 
 def _life(memory: PodMemory, record: PodRecord, look: Look | None) -> PodMemory:
@@ -106,9 +111,17 @@ def _life(memory: PodMemory, record: PodRecord, look: Look | None) -> PodMemory:
 
 
 def _silent(memory: PodMemory, look: Look) -> PodMemory:
-    kept = memory.load if look.unknown is Unknown.TIMED_OUT else None
+    slow = look.unknown is Unknown.TIMED_OUT
     memory = memory if look.phase is not None else _unasked(memory)
-    return replace(memory, unknown=look.unknown, detail=look.detail, load=kept, idle_rounds=0)
+    return replace(
+        memory,
+        unknown=look.unknown,
+        detail=look.detail,
+        load=memory.load if slow else None,
+        counters=memory.counters if slow else Counters(),
+        prefilled=Prefilled(),
+        idle_rounds=0,
+    )
 
 
 def _heard(memory: PodMemory, look: Look, load: PodLoad) -> PodMemory:
@@ -117,6 +130,7 @@ def _heard(memory: PodMemory, look: Look, load: PodLoad) -> PodMemory:
     seq_age_s = memory.seq_age_s if again else look.sample_age_s
     base = measured(memory, look.at)
     idle_rounds = memory.idle_rounds if again else memory.idle_rounds + 1
+    came = grown(memory.counters.prompt_tokens, look.counters.prompt_tokens)
     return replace(
         memory,
         seq=look.seq,
@@ -127,8 +141,10 @@ def _heard(memory: PodMemory, look: Look, load: PodLoad) -> PodMemory:
         load=replace(
             load,
             ttft_p90_s=_p90(base, look),
-            new_prompt_tokens=0.0 if again else _came(memory.load, load),
+            new_prompt_tokens=0.0 if again else came,
         ),
+        counters=look.counters,
+        prefilled=Prefilled() if again else prefilled_between(memory.counters, look.counters),
         unknown=None,
         detail="",
         seen_at=seq_at - seq_age_s,
@@ -136,15 +152,24 @@ def _heard(memory: PodMemory, look: Look, load: PodLoad) -> PodMemory:
     )
 
 
-def _came(before: PodLoad | None, now: PodLoad) -> float | None:
-    """Prompt tokens since the look before; None where either does not tell.
+def grown(before: float | None, now: float | None) -> float | None:
+    """What a counter has counted between two looks; None where either does not tell.
 
-    A counter that fell has begun anew: all that it shows has come since.
+    One that fell has begun anew: all that it shows has come since.
     """
-    if before is None or before.prompt_tokens is None or now.prompt_tokens is None:
+    if before is None or now is None:
         return None
-    grown = now.prompt_tokens - before.prompt_tokens
-    return grown if grown >= 0 else now.prompt_tokens
+    return now - before if now >= before else now
+
+
+def prefilled_between(before: Counters, now: Counters) -> Prefilled:
+    """The requests that ended between two looks; none where the engine doesn't tell."""
+    seconds = grown(before.prefill_seconds, now.prefill_seconds)
+    tokens = grown(before.prefilled_tokens, now.prefilled_tokens)
+    requests = grown(before.requests, now.requests)
+    if seconds is None or tokens is None or requests is None:
+        return Prefilled()
+    return Prefilled(seconds=seconds, tokens=tokens, requests=requests)
 
 
 def _newer(memory: PodMemory, look: Look) -> Mark:

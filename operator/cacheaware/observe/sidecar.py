@@ -61,13 +61,14 @@ def look_of(state: PodState, phase: Phase, at: float) -> Look:
         ttft=state.latency.ttft_s,
         drain=state.drain,
         start=state.start,
+        counters=state.counters,
         prefill_tokens_per_s=prefill_tokens_per_s(state.warmup.shapes),
     )
 
 
 def loaded(state: PodState) -> PodLoad:
     """The load, with what only a sidecar tells."""
-    load = pod_load(state.running, state.waiting, state.kv, state.rates, state.counters)
+    load = pod_load(state.running, state.waiting, state.kv, state.rates)
     return replace(load, adapters=state.adapters)
 
 

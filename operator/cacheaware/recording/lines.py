@@ -74,6 +74,8 @@ class Sample(Line):
     generation_tokens: float | None = None
     requests: float | None = None
     preemptions: float | None = None
+    prefill_seconds: float | None = None
+    prefilled_tokens: float | None = None
     ttft: dict[str, JsonValue] | None = None
     tpot: dict[str, JsonValue] | None = None
     e2e: dict[str, JsonValue] | None = None

@@ -68,6 +68,10 @@ class EngineSample:
     """Counter, requests that ended."""
     preemptions: float | None = None
     """Counter."""
+    prefill_seconds: float | None = None
+    """Counter, seconds from scheduled to first token, of requests that ended."""
+    prefilled_tokens: float | None = None
+    """Counter, prompt tokens that were computed in that time: those in the prefix cache not."""
 
     ttft: Histogram | None = None
     """Time to first token, seconds."""

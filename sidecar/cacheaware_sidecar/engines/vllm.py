@@ -38,6 +38,8 @@ def _dialect(prefix: str, engine_labels: tuple[str, ...], counted: tuple[str, ..
             "generation_tokens": counter("generation_tokens"),
             "requests": counter("request_success"),
             "preemptions": counter("num_preemptions"),
+            "prefill_seconds": (signal("request_prefill_time_seconds_sum"),),
+            "prefilled_tokens": (signal("request_prefill_kv_computed_tokens_sum"),),
         },
         hit_ratio=signal("gpu_prefix_cache_hit_rate"),
         adapters=signal("lora_requests_info"),

@@ -15,7 +15,7 @@ LEARNED = Learned(
 
 
 def served(make, count, tokens, **fields):
-    """Pods that took in prompt tokens in the last five seconds; 3,500 are one pod's at target."""
+    """Pods that took in prompt tokens in the last five seconds; 5,000 are one pod's at target."""
     each = tokens / count
     return make.fleet(
         [make.tokens(f"p{at:02}", new_prompt_tokens=each, **fields) for at in range(count)],
@@ -36,14 +36,14 @@ def term(decision, signal):
 
 
 def test_at_first_the_prefill_of_the_last_minute_counts(make, rounds):
-    last = lived(make, rounds, [7000] * 10).decisions[-1]
+    last = lived(make, rounds, [10000] * 10).decisions[-1]
 
     assert term(last, "forecast") is None
     assert (term(last, "prefill").demand, term(last, "prefill").replicas) == (2.0, 2)
 
 
 def test_later_a_cold_start_ahead_does(make, rounds):
-    last = lived(make, rounds, [10500] * 60).decisions[-1]
+    last = lived(make, rounds, [15000] * 60).decisions[-1]
 
     assert term(last, "prefill") is None
     assert term(last, "forecast").replicas == 3
@@ -52,7 +52,7 @@ def test_later_a_cold_start_ahead_does(make, rounds):
 
 
 def test_prefill_alone_grows_a_fleet_whose_cache_is_empty(make, rounds):
-    last = lived(make, rounds, [10500] * 50 + [28000] * 12).decisions[-1]
+    last = lived(make, rounds, [15000] * 50 + [40000] * 12).decisions[-1]
 
     assert term(last, "kv-tokens").demand == 0
     assert last.desired >= 8
@@ -60,7 +60,7 @@ def test_prefill_alone_grows_a_fleet_whose_cache_is_empty(make, rounds):
 
 def test_the_users_headroom_comes_on_top(make, rounds):
     policy = replace(POLICY, headroom_percent=50)
-    last = lived(make, rounds, [10500] * 60, policy=policy).decisions[-1]
+    last = lived(make, rounds, [15000] * 60, policy=policy).decisions[-1]
 
     assert term(last, "forecast").replicas == 5
     assert "50 % headroom" in term(last, "forecast").note
@@ -68,10 +68,10 @@ def test_the_users_headroom_comes_on_top(make, rounds):
 
 def test_a_short_queue_is_not_counted_twice_where_prefill_is_known(make, rounds):
     burst = {"waiting": 30.0, "prompt_tokens_per_request": 1.0}
-    life = lived(make, rounds, [3500] * 20)
-    one = life.round(served(make, 4, 3500, **burst), after=5, write=False)
+    life = lived(make, rounds, [5000] * 20)
+    one = life.round(served(make, 4, 5000, **burst), after=5, write=False)
     for _ in range(12):
-        lasting = life.round(served(make, 4, 3500, **burst), after=5, write=False)
+        lasting = life.round(served(make, 4, 5000, **burst), after=5, write=False)
 
     assert (one.raw, one.desired) == (4, 4)
     assert (lasting.raw, lasting.desired) == (24, 24)
@@ -87,7 +87,7 @@ def test_without_a_measured_speed_the_queue_counts_at_once(make, rounds):
 
 
 def test_what_nobody_tells_adds_nothing_to_the_history(make, rounds):
-    life = lived(make, rounds, [10500] * 60)
+    life = lived(make, rounds, [15000] * 60)
     before = life.memory.history
     life.round(make.fleet([make.unknown(f"p{at:02}") for at in range(4)]), after=5, write=False)
 
@@ -95,10 +95,10 @@ def test_what_nobody_tells_adds_nothing_to_the_history(make, rounds):
 
 
 def test_a_long_pause_ends_the_history_and_a_human_does_not(make, rounds):
-    life = lived(make, rounds, [10500] * 60)
-    life.round(served(make, 6, 10500), after=5, write=False)
+    life = lived(make, rounds, [15000] * 60)
+    life.round(served(make, 6, 15000), after=5, write=False)
     kept = len(life.memory.history.needs)
-    life.round(served(make, 6, 10500), after=500, write=False)
+    life.round(served(make, 6, 15000), after=500, write=False)
 
     assert kept == 60
     assert life.memory.history.needs == ()

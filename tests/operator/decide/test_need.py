@@ -39,13 +39,13 @@ def test_prefill_is_what_came_over_what_a_pod_may_do(make, moment):
 
 
 def test_what_is_cached_needs_no_prefill(make, moment):
-    seen = moment(make.tokens(new_prompt_tokens=1400.0, prefix_hit_ratio=0.5))
+    seen = moment(make.tokens(new_prompt_tokens=2000.0, prefix_hit_ratio=0.5))
 
     assert seen.work == pytest.approx(1.0)
 
 
 def test_without_a_counter_the_rate_has_to_do(make, moment):
-    assert moment(make.tokens(prompt_tokens_per_s=140.0)).work == pytest.approx(1.0)
+    assert moment(make.tokens(prompt_tokens_per_s=200.0)).work == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize("fields", [{}, {"new_prompt_tokens": float("nan")}])
@@ -61,7 +61,7 @@ def test_prefill_is_unknown_without_a_speed_and_none_of_decode_pods(make, moment
 
 
 def test_requests_that_newly_wait_count_with_their_prompts(make, moment):
-    pod = make.tokens(waiting=4.0, new_prompt_tokens=0.0, prompt_tokens_per_request=350.0)
+    pod = make.tokens(waiting=4.0, new_prompt_tokens=0.0, prompt_tokens_per_request=500.0)
 
     assert moment(pod, before=2.0).work == pytest.approx(1.0)
     assert moment(pod, before=4.0).work == 0.0
@@ -91,7 +91,21 @@ def test_without_tokens_the_usage_counts(make, moment):
 
 
 def test_unknown_pods_add_nothing(make, moment):
-    seen = moment(make.tokens("a", used=40_000.0, new_prompt_tokens=700.0), make.unknown("b"))
+    seen = moment(make.tokens("a", used=40_000.0, new_prompt_tokens=1000.0), make.unknown("b"))
 
     assert (seen.kv, seen.work) == (pytest.approx(0.5), pytest.approx(1.0))
     assert replace(seen, waiting=None).waiting is None
+
+
+def test_a_request_is_as_large_as_those_that_began_and_not_as_those_of_the_mean_pod(make, moment):
+    few = {"prompt_tokens_per_s": 100.0, "prompt_tokens_per_request": 1000.0}
+    many = {"prompt_tokens_per_s": 180.0, "prompt_tokens_per_request": 200.0}
+    pods = [
+        make.tokens("a", waiting=10.0, new_prompt_tokens=0.0, tokens_per_request=2000.0, **few),
+        make.tokens("b", waiting=0.0, new_prompt_tokens=0.0, tokens_per_request=1000.0, **many),
+    ]
+
+    seen = moment(*pods, before=0.0)
+
+    assert seen.work == pytest.approx(10 * 280 / SPEED)
+    assert seen.kv == pytest.approx(10 * 1100 / 80_000)

@@ -5,11 +5,13 @@ from dataclasses import replace
 import pytest
 
 from cacheaware.decide.fleet import PodLoad, Unknown
+from cacheaware.decide.prefill_speed import Prefilled
 from cacheaware.observe.look import DIRECT, SIDECAR, Look
 from cacheaware.observe.memory import PodMemory, idle, measured, pod_view, remember
 from cacheaware.pods import PodRecord
 from cacheaware_sidecar.engines import Histogram
 from cacheaware_sidecar.phase import Phase
+from cacheaware_sidecar.state import Counters
 
 BUSY = PodLoad(running=3, waiting=9, usage=0.5)
 EMPTY = PodLoad(running=0, waiting=0, usage=0.0)
@@ -165,3 +167,63 @@ def test_latency_is_measured_over_the_last_half_minute_or_more():
         memory = remember(memory, RECORD, at(second, 10))
     assert view(memory, 65).load.ttft_p90_s is None
     assert 30 <= 65 - measured(memory, 65).at <= 65
+
+
+def counted(prompts, ended, seconds=None, tokens=None):
+    return Counters(
+        prompt_tokens=prompts, requests=ended, prefill_seconds=seconds, prefilled_tokens=tokens
+    )
+
+
+def test_what_came_and_what_ended_is_counted_between_two_looks():
+    memory = after(
+        look(0.0, seq=1, counters=counted(1000.0, 5.0, 2.0, 800.0)),
+        look(5.0, seq=2, counters=counted(1600.0, 8.0, 3.5, 1200.0)),
+    )
+
+    assert memory.load.new_prompt_tokens == 600.0
+    assert memory.prefilled == Prefilled(seconds=1.5, tokens=400.0, requests=3.0)
+
+
+def test_the_first_look_the_same_sample_and_silence_bring_nothing_new():
+    first = after(look(0.0, seq=1, counters=counted(1000.0, 5.0, 2.0, 800.0)))
+    again = remember(first, RECORD, look(5.0, seq=1, counters=counted(1000.0, 5.0, 2.0, 800.0)))
+    ended = after(
+        look(0.0, seq=1, counters=counted(0.0, 0.0, 0.0, 0.0)),
+        look(5.0, seq=2, counters=counted(9.0, 9.0, 9.0, 9.0)),
+    )
+
+    assert (first.load.new_prompt_tokens, first.prefilled) == (None, Prefilled())
+    assert (again.load.new_prompt_tokens, again.prefilled) == (0.0, Prefilled())
+    for why in (Unknown.TIMED_OUT, Unknown.ERROR):
+        assert remember(ended, RECORD, silent(10.0, why)).prefilled == Prefilled()
+    assert remember(ended, RECORD, None).prefilled == Prefilled()
+
+
+def test_a_counter_that_fell_has_begun_anew():
+    memory = after(
+        look(0.0, seq=1, counters=counted(1000.0, 50.0, 20.0, 800.0)),
+        look(5.0, seq=2, counters=counted(300.0, 2.0, 1.0, 250.0)),
+    )
+
+    assert memory.load.new_prompt_tokens == 300.0
+    assert memory.prefilled == Prefilled(seconds=1.0, tokens=250.0, requests=2.0)
+
+
+def test_an_engine_that_does_not_tell_its_prefill_adds_nothing():
+    memory = after(
+        look(0.0, seq=1, counters=counted(1000.0, 5.0)),
+        look(5.0, seq=2, counters=counted(1600.0, 8.0)),
+    )
+
+    assert memory.prefilled == Prefilled()
+
+
+def test_after_an_error_what_came_meanwhile_is_not_known():
+    memory = after(
+        look(0.0, seq=1, counters=counted(1000.0, 5.0)),
+        silent(5.0, Unknown.ERROR),
+        look(10.0, seq=2, counters=counted(9000.0, 8.0)),
+    )
+
+    assert memory.load.new_prompt_tokens is None
