@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
+from cacheaware.decide.room import NODE_SECONDS
+
 T = TypeVar("T")
 LOG_FORMATS = ("text", "json")
 LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
@@ -22,6 +24,8 @@ class Settings:
     namespaces: tuple[str, ...] = ()
     """Empty: all."""
     round_seconds: float = 5.0
+    node_seconds: float = NODE_SECONDS
+    """So long a pod waits for a node before its order is taken back."""
     port: int = 8080
     """Of /healthz, /readyz and /metrics."""
     lease_namespace: str = "default"
@@ -57,6 +61,7 @@ def from_environment(env: Mapping[str, str] = os.environ) -> Settings:
     return Settings(
         namespaces=value("NAMESPACES", namespaces, ()),
         round_seconds=value("ROUND_SECONDS", number(1, 300), 5.0),
+        node_seconds=value("NODE_SECONDS", number(10, 86_400), NODE_SECONDS),
         port=int(value("PORT", number(1, 65535, whole=True), 8080.0)),
         lease_namespace=value(
             "LEASE_NAMESPACE", str, env.get("CACHEAWARE_POD_NAMESPACE") or "default"

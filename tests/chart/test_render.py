@@ -138,6 +138,7 @@ def test_the_operator_gets_its_settings(objects):
         "watch": {"namespaces": ["a", "b"]},
         "settings": {
             "roundSeconds": 2.5,
+            "nodeSeconds": 1800,
             "scrapeConcurrency": 7,
             "port": 9000,
             "logFormat": "text",
@@ -151,6 +152,7 @@ def test_the_operator_gets_its_settings(objects):
         "CACHEAWARE_SERVICE_ACCOUNT": {"fieldRef": {"fieldPath": "spec.serviceAccountName"}},
         "CACHEAWARE_NAMESPACES": "a,b",
         "CACHEAWARE_ROUND_SECONDS": "2.5",
+        "CACHEAWARE_NODE_SECONDS": "1800",
         "CACHEAWARE_SCRAPE_CONCURRENCY": "7",
         "CACHEAWARE_PORT": "9000",
         "CACHEAWARE_LOG_FORMAT": "text",

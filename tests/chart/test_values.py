@@ -201,6 +201,7 @@ def test_the_defaults_are_the_operators_own(chart):
 
     ours, settings = Settings(), chart.values["settings"]
     assert settings["roundSeconds"] == ours.round_seconds
+    assert settings["nodeSeconds"] == ours.node_seconds
     assert settings["scrapeConcurrency"] == ours.scrape_concurrency
     assert settings["port"] == ours.port
     assert settings["logLevel"].upper() == ours.log_level
@@ -217,6 +218,7 @@ def test_what_the_schema_allows_the_operator_accepts(schema, edge):
             from_environment({f"CACHEAWARE_{name}": word})
     numbers = {
         "roundSeconds": "ROUND_SECONDS",
+        "nodeSeconds": "NODE_SECONDS",
         "scrapeConcurrency": "SCRAPE_CONCURRENCY",
         "port": "PORT",
     }

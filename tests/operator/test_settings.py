@@ -17,6 +17,7 @@ def test_every_variable_is_read():
         {
             "CACHEAWARE_NAMESPACES": "a, b,,a",
             "CACHEAWARE_ROUND_SECONDS": "2.5",
+            "CACHEAWARE_NODE_SECONDS": "1800",
             "CACHEAWARE_PORT": "9000",
             "CACHEAWARE_POD_NAMESPACE": "ops",
             "CACHEAWARE_POD_NAME": "op-0",
@@ -26,6 +27,7 @@ def test_every_variable_is_read():
         }
     )
     assert found.namespaces == ("a", "b")
+    assert found.node_seconds == 1800.0
     assert (found.round_seconds, found.port, found.scrape_concurrency) == (2.5, 9000, 10)
     assert (found.lease_namespace, found.pod_name) == ("ops", "op-0")
     assert (found.log_format, found.log_level) == ("json", "DEBUG")
@@ -44,6 +46,7 @@ def test_the_lease_may_be_elsewhere_than_the_pod():
         ("PORT", "80.5", "whole number"),
         ("ROUND_SECONDS", "0.1", "a number from 1 to 300"),
         ("ROUND_SECONDS", "nan", "a number from 1 to 300"),
+        ("NODE_SECONDS", "5", "a number from 10 to 86400"),
         ("SCRAPE_CONCURRENCY", "0", "1 to 4096"),
         ("LOG_FORMAT", "xml", "allowed: text, json"),
         ("LOG_LEVEL", "loud", "allowed: DEBUG, INFO, WARNING, ERROR"),

@@ -109,6 +109,7 @@ def assemble(settings: Settings, load: Load = load_credentials) -> Operator:
         metrics=metrics,
         claims=Claims(kube, Owners(kube), lease, registry, settings.lease_namespace),
         round_seconds=seconds,
+        node_seconds=settings.node_seconds,
     )
     rounds = Rounds(round_, registry, seconds)
     relist = Relist(kube, registry, settings.namespaces)

@@ -7,7 +7,7 @@ from cacheaware.decide.circumstances import Circumstances, Reading, Wake
 from cacheaware.decide.cold_start import Starts
 from cacheaware.decide.contest import Contest
 from cacheaware.decide.fleet import FleetView
-from cacheaware.decide.room import Room, roomed
+from cacheaware.decide.room import NODE_SECONDS, Room, roomed
 from cacheaware.decide.zero import Quiet, quieted
 from cacheaware.observe.schedules import floor_of
 from cacheaware.observe.target import Target
@@ -23,10 +23,17 @@ class Surroundings:
     contest: Contest = field(default_factory=Contest)
     room: Room | None = None
 
-    def look(self, scaler: Scaler, target: Target, fleet: FleetView, now: float) -> None:
-        """Take in a round's look."""
+    def look(
+        self,
+        scaler: Scaler,
+        target: Target,
+        fleet: FleetView,
+        now: float,
+        node_s: float = NODE_SECONDS,
+    ) -> None:
+        """Take in a round's look; a node autoscaler has `node_s` seconds to bring a node."""
         self.contest = self.contest.seen(target.spec_replicas, target.replicas_by, now)
-        self.room = roomed(self.room, fleet, now)
+        self.room = roomed(self.room, fleet, now, node_s)
         rule = scaler.policy.activation
         if rule is None or self.reading is None:
             self.quiet = Quiet()

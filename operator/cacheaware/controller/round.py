@@ -24,6 +24,7 @@ from cacheaware.decide.circumstances import Reading
 from cacheaware.decide.cold_start import Learned
 from cacheaware.decide.decision import Decision
 from cacheaware.decide.fleet import FleetView
+from cacheaware.decide.room import NODE_SECONDS
 from cacheaware.decide.victims import BY_COST
 from cacheaware.kube import BACKING_OFF, Kube, KubeError
 from cacheaware.names import Reasons
@@ -97,6 +98,7 @@ class Round:
     metrics: Metrics
     claims: Claims
     round_seconds: float
+    node_seconds: float = NODE_SECONDS
     missing_fields: tuple[str, ...] = ()
     clock: Callable[[], float] = time.monotonic
     wall: Callable[[], float] = time.time
@@ -181,7 +183,7 @@ class Round:
         )
         now, wall = self.clock(), self.wall()
         fleet = with_starts(fleet, records, seen.memories, learned, now=now, wall=wall)
-        state.around.look(scaler, target, fleet, now)
+        state.around.look(scaler, target, fleet, now, self.node_seconds)
         if target.spec_replicas > 0:
             state.status.awake()
         asleep = state.status.scaled_to_zero_at is not None

@@ -2,7 +2,7 @@
 
 A pod counts once it has been unschedulable until its deadline: what starts have taught, and not
 before a node autoscaler has had its time to bring a node (Cluster Autoscaler gives a node 15
-minutes, `--max-node-provision-time`): to take the pod away earlier would call that node off. What
+minutes, `--max-node-provision-time`; the setting says otherwise): to take the pod away earlier would call that node off. What
 waits in a queue (SchedulingGated) is not counted: it would lose its place. Then the ceiling is what
 has a node, for 5 minutes, and at each further failure twice as long, up to an hour.
 """
@@ -45,18 +45,27 @@ def pause_s(times: int) -> float:
     return doubled(FIRST_SECONDS, times, LONGEST_SECONDS)
 
 
-def unplaced(pod: PodView, starts: Starts) -> bool:
+def unplaced(pod: PodView, starts: Starts, node_s: float) -> bool:
     """Whether a pod has waited for a node until its deadline."""
     start = pod.starting
     if pod.stuck != UNSCHEDULABLE or start is None or start.stage is not Stage.SCHEDULE:
         return False
-    return start.age_s >= max(NODE_SECONDS, deadline_s(starts, start))
+    return start.age_s >= max(node_s, deadline_s(starts, start))
 
 
-def roomed(before: Room | None, fleet: FleetView, now: float) -> Room | None:
-    """What is known of the nodes' room after a round's look."""
+def roomed(
+    before: Room | None, fleet: FleetView, now: float, node_s: float = NODE_SECONDS
+) -> Room | None:
+    """What is known of the nodes' room after a round's look.
+
+    Args:
+        before: of the round before.
+        fleet: what was seen in this one.
+        now: its time.
+        node_s: seconds that a node autoscaler has to bring a node.
+    """
     live = [pod for pod in fleet.pods if not pod.terminating]
-    late = sum(unplaced(pod, fleet.learned.starts) for pod in live)
+    late = sum(unplaced(pod, fleet.learned.starts, node_s) for pod in live)
     fits = len(live) - late
     if late and (before is None or now >= before.until):
         times = 1 if before is None else before.times + 1

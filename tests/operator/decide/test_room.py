@@ -48,6 +48,13 @@ def test_what_has_a_node_is_the_ceiling_for_five_minutes(make):
     assert room.fit(5300.0) is None
 
 
+def test_where_nodes_take_longer_or_none_comes_the_setting_is_what_a_pod_waits(make):
+    fleet = view(make, waiting(make, age_s=30.0))
+
+    assert roomed(None, fleet, 5000.0, node_s=30.0) == Room(2, 5300.0, 1)
+    assert roomed(None, fleet, 5000.0, node_s=31.0) is None
+
+
 def test_pods_that_are_on_their_way_out_are_not_counted_twice(make):
     first = roomed(None, view(make, waiting(make)), 5000.0)
 
