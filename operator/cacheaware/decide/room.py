@@ -2,9 +2,10 @@
 
 A pod counts once it has been unschedulable until its deadline: what starts have taught, and not
 before a node autoscaler has had its time to bring a node (Cluster Autoscaler gives a node 15
-minutes, `--max-node-provision-time`; the setting says otherwise): to take the pod away earlier would call that node off. What
-waits in a queue (SchedulingGated) is not counted: it would lose its place. Then the ceiling is what
-has a node, for 5 minutes, and at each further failure twice as long, up to an hour.
+minutes, `--max-node-provision-time`; a setting tells of others): to take the pod away earlier would
+call that node off. What waits in a queue (SchedulingGated) is not counted: it would lose its place.
+Then the ceiling is what has a node, for 5 minutes, and at each further failure twice as long, up to
+an hour.
 """
 
 from dataclasses import dataclass, replace

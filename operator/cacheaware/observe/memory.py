@@ -1,9 +1,11 @@
 """What is remembered of a pod from round to round, and how a look changes it: pure functions."""
 
 from dataclasses import dataclass, field, replace
+from math import inf
 
 from cacheaware.decide.fleet import PodLoad, PodView, Unknown
 from cacheaware.decide.prefill_speed import Prefilled
+from cacheaware.decide.supply import STARTING
 from cacheaware.observe.latency import quantile
 from cacheaware.observe.look import Look
 from cacheaware.pods import PodRecord
@@ -41,6 +43,10 @@ class PodMemory:
     """The last phase that its sidecar told."""
     phase_at: float = 0.0
     """When its sidecar first told that phase, in the operator's clock."""
+    warm_at: float = 0.0
+    """When its sidecar first told that the start was over: what came after a sample from before
+    that may be the warm-up's. Infinite until then.
+    """
     sidecar: bool = False
     """It was last seen through its sidecar."""
     drain: DrainState = field(default_factory=DrainState)
@@ -103,6 +109,7 @@ def _life(memory: PodMemory, record: PodRecord, look: Look | None) -> PodMemory:
         served_since=first,
         phase=look.phase,
         phase_at=since,
+        warm_at=inf if look.phase in STARTING else min(memory.warm_at, look.at),
         sidecar=True,
         drain=look.drain,
         start=start,
@@ -130,7 +137,8 @@ def _heard(memory: PodMemory, look: Look, load: PodLoad) -> PodMemory:
     seq_age_s = memory.seq_age_s if again else look.sample_age_s
     base = measured(memory, look.at)
     idle_rounds = memory.idle_rounds if again else memory.idle_rounds + 1
-    came = grown(memory.counters.prompt_tokens, look.counters.prompt_tokens)
+    before = memory.counters if memory.seen_at >= memory.warm_at else Counters()
+    came = grown(before.prompt_tokens, look.counters.prompt_tokens)
     return replace(
         memory,
         seq=look.seq,
@@ -144,7 +152,7 @@ def _heard(memory: PodMemory, look: Look, load: PodLoad) -> PodMemory:
             new_prompt_tokens=0.0 if again else came,
         ),
         counters=look.counters,
-        prefilled=Prefilled() if again else prefilled_between(memory.counters, look.counters),
+        prefilled=Prefilled() if again else prefilled_between(before, look.counters),
         unknown=None,
         detail="",
         seen_at=seq_at - seq_age_s,

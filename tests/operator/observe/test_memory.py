@@ -227,3 +227,27 @@ def test_after_an_error_what_came_meanwhile_is_not_known():
     )
 
     assert memory.load.new_prompt_tokens is None
+
+
+def test_the_prompts_of_a_warm_up_are_nobodys_though_the_engine_counts_them():
+    """A sample may be older than the end of the warm-up that the same answer tells."""
+
+    def at(second, tokens, phase, **known):
+        told = Counters(prompt_tokens=tokens)
+        return look(float(second), EMPTY, phase=phase, seq=second, counters=told, **known)
+
+    memory = after(at(0, 0.0, Phase.LOADING), at(5, 700.0, Phase.WARMING))
+    came = []
+    for second, tokens in ((10, 900.0), (15, 1500.0), (20, 1600.0)):
+        memory = remember(memory, RECORD, at(second, tokens, Phase.SERVING, sample_age_s=0.5))
+        came.append(memory.load.new_prompt_tokens)
+    assert came == [None, None, 100.0]
+
+    for second, tokens in ((25, 1650.0), (30, 1700.0)):
+        memory = remember(memory, RECORD, at(second, tokens, Phase.CORDONED))
+    memory = remember(memory, RECORD, at(35, 1800.0, Phase.SERVING))
+    assert memory.load.new_prompt_tokens == 100.0, "a cordon is no start"
+
+    memory = remember(memory, RECORD, at(40, 300.0, Phase.WARMING))
+    memory = remember(memory, RECORD, at(45, 800.0, Phase.SERVING))
+    assert memory.load.new_prompt_tokens is None, "an engine that was replaced warms up anew"
