@@ -43,9 +43,9 @@ class PodMemory:
     """The last phase that its sidecar told."""
     phase_at: float = 0.0
     """When its sidecar first told that phase, in the operator's clock."""
-    warm_at: float = 0.0
-    """When its sidecar first told that the start was over: what came after a sample from before
-    that may be the warm-up's. Infinite until then.
+    warm_at: float = inf
+    """When its sidecar first told that the start was over, infinite until then: what came after a
+    sample from before that may be the warm-up's.
     """
     sidecar: bool = False
     """It was last seen through its sidecar."""
@@ -137,7 +137,8 @@ def _heard(memory: PodMemory, look: Look, load: PodLoad) -> PodMemory:
     seq_age_s = memory.seq_age_s if again else look.sample_age_s
     base = measured(memory, look.at)
     idle_rounds = memory.idle_rounds if again else memory.idle_rounds + 1
-    before = memory.counters if memory.seen_at >= memory.warm_at else Counters()
+    warm = not memory.sidecar or memory.seen_at >= memory.warm_at
+    before = memory.counters if warm else Counters()
     came = grown(before.prompt_tokens, look.counters.prompt_tokens)
     return replace(
         memory,

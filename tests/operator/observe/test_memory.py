@@ -251,3 +251,14 @@ def test_the_prompts_of_a_warm_up_are_nobodys_though_the_engine_counts_them():
     memory = remember(memory, RECORD, at(40, 300.0, Phase.WARMING))
     memory = remember(memory, RECORD, at(45, 800.0, Phase.SERVING))
     assert memory.load.new_prompt_tokens is None, "an engine that was replaced warms up anew"
+
+
+def test_a_warm_up_that_was_over_before_the_first_look_is_no_load_either():
+    looks = [
+        look(at, replace(EMPTY, prompt_tokens=n), phase=Phase.SERVING, seq=at, sample_age_s=0.5)
+        for at, n in ((10.0, 900.0), (15.0, 1500.0), (20.0, 1600.0))
+    ]
+    assert after(*looks[:2]).load.new_prompt_tokens is None
+    assert after(*looks).load.new_prompt_tokens == 100.0
+    direct = [replace(one, phase=None, way=DIRECT) for one in looks]
+    assert after(*direct[:2]).load.new_prompt_tokens == 600.0
