@@ -12,6 +12,7 @@ VALUES = {
     "image.tag": "dev",
     "image.pullPolicy": "Never",
     "settings.roundSeconds": "2",
+    "settings.nodeSeconds": "15",
     "settings.logLevel": "debug",
 }
 
