@@ -132,15 +132,8 @@ def with_gpu(document: dict[str, Any]) -> dict[str, Any]:
 
 def wishes(**more: Any) -> dict[str, Any]:
     """A spec that wants nothing but these."""
-    none = {"schedules": None, "warmPool": 0, "maxGpus": None}
-    return {
-        "minReplicas": 1,
-        "maxReplicas": 12,
-        "behavior": AT_ONCE,
-        "drain": DRAIN,
-        **none,
-        **more,
-    }
+    none = {"minReplicas": 1, "schedules": None, "warmPool": 0, "maxGpus": None}
+    return {"maxReplicas": 12, "behavior": AT_ONCE, **none, **more}
 
 
 def message(fleet: Fleet) -> str:
