@@ -124,6 +124,8 @@ def replayed(history: History, wishes: Wishes) -> Replayed:
     from cacheaware.recording.replay import Replay, scaler_of
 
     header = history.header
+    if wishes.gpus_per_replica is not None:
+        header = header.model_copy(update={"gpus_per_replica": wishes.gpus_per_replica})
     spec = changed(header.spec if wishes.spec is None else wishes.spec, wishes.settings)
     try:
         replay = Replay(header, scaler_of(header.target_kind, spec))
@@ -143,7 +145,7 @@ def replayed(history: History, wishes: Wishes) -> Replayed:
 
 
 def cost_of(
-    steps: "Sequence[Step]", replay: "Replay", wishes: Wishes, recorded_gpus: int | None
+    steps: "Sequence[Step]", replay: "Replay", wishes: Wishes, gpus_per_replica: int | None
 ) -> Cost:
     """What was ordered beside what would have done."""
     from cacheaware.recording.hindsight import regret_of
@@ -159,4 +161,4 @@ def cost_of(
     found = regret_of(
         moments, least=policy.min_replicas, most=policy.max_replicas, cold_start_s=seconds
     )
-    return Cost(found, source, gap_s, wishes.gpus_per_replica or recorded_gpus)
+    return Cost(found, source, gap_s, gpus_per_replica)

@@ -20,13 +20,11 @@ from cacheaware.observe.look import SIDECAR
 from cacheaware.observe.observer import engine_paths, way
 from cacheaware.observe.podcache import PodCache
 from cacheaware.observe.poll import Answer
-from cacheaware.observe.target import Target, TargetRef, Targets
+from cacheaware.observe.target import TargetRef, Targets, leaders
 from cacheaware.pods import PodRecord
 from cacheaware.recording import lines
 from cacheaware.recording.histories import direct_answer, sidecar_answer
 from cacheaware.recording.privacy import Aliases, header_of, pod_line
-from cacheaware.workload.engine import accelerators
-from cacheaware.workload.template import workload_of
 
 LISTED_WITHIN_S = 15.0
 TIMEOUT_WORDS = ("timeout", "timed out", "deadline exceeded")
@@ -80,7 +78,7 @@ class Capture:
             kind=self.ref.kind,
             spec=body.get("spec") or {},
             round_seconds=self.round_seconds,
-            gpus_per_replica=await self._gpus(target),
+            gpus_per_replica=target.gpus,
             learned=learned_of(body.get("status") or {}),
             aliases=self.aliases,
         )
@@ -106,7 +104,7 @@ class Capture:
             KubeError: the API failed, or refuses the way to the pods.
         """
         target = await self.targets.read(self.ref)
-        records = self.pods.select(self.ref.namespace, target.selector)
+        records = leaders(self.ref, self.pods.select(self.ref.namespace, target.selector))
         looks = await asyncio.gather(*(self._look(one) for one in records))
         return lines.Round(
             at_s=round(self.clock() - self.began, 3),
@@ -150,26 +148,6 @@ class Capture:
                 raise
             return Answer(self.clock(), unknown=unknown_of(error))
         return Answer(self.clock(), content=content)
-
-    async def _gpus(self, target: Target) -> int | None:
-        """Accelerators of a replica; None where the target does not tell."""
-        try:
-            body = await self.kube.get(target.path.removesuffix("/scale"))
-        except KubeError:
-            return None
-        kind = {"apiVersion": self.ref.api_version, "kind": self.ref.kind}
-        return gpus_of({**kind, **body})
-
-
-def gpus_of(body: Mapping[str, Any]) -> int | None:
-    """Accelerators of a workload's replica; None where it has none, or can't be told."""
-    workload = workload_of(body)
-    if workload is None:
-        return None
-    if workload.group_size > 1 and not workload.leads_by_worker_template:
-        return None  # a leader of its own may ask for other things than its workers
-    asked = [sum(accelerators(one).values()) for one in workload.containers]
-    return sum(asked) * workload.group_size or None
 
 
 def refuses_us(error: KubeError) -> bool:

@@ -18,10 +18,12 @@ from cacheaware.api.models import CacheAwareScaler
 from cacheaware.api.policy import policy_of
 from cacheaware.controller.round import with_starts
 from cacheaware.decide import Memory, decide
+from cacheaware.decide.circumstances import Circumstances
 from cacheaware.decide.cold_start import ColdStart, Learned, percentile
 from cacheaware.decide.decision import Decision
 from cacheaware.decide.fleet import FleetView
 from cacheaware.decide.policy import Policy
+from cacheaware.decide.room import Room, roomed
 from cacheaware.observe import direct, sidecar
 from cacheaware.observe.cold_starts import learned_from
 from cacheaware.observe.look import Look
@@ -117,6 +119,7 @@ class Replay:
         self._acted = header.spec.get("mode") == "Scale"
         self._pods: dict[str, PodMemory] = {}
         self._memory: Memory | None = None
+        self._room: Room | None = None
         self._last: Step | None = None
 
     @property
@@ -140,7 +143,7 @@ class Replay:
                 f" {self._last.at_s:g}"
             )
         now = seen.at_s
-        fleet = self._fleet(seen)
+        fleet = self._surrounded(self._fleet(seen), now)
         memory = self._recalled(fleet, now)
         decision, self._memory = decide(fleet, self.policy, memory, now)
         self._last = Step(at_s=now, decision=decision, cordoned=fleet.cordoned)
@@ -169,6 +172,15 @@ class Replay:
             conflict=None,
         )
         return with_starts(fleet, records, self._pods, self.learned, now=now, wall=wall)
+
+    def _surrounded(self, fleet: FleetView, now: float) -> FleetView:
+        """The fleet with what a recording tells of its circumstances."""
+        self._room = roomed(self._room, fleet, now)
+        around = Circumstances(
+            gpus_per_replica=self._header.gpus_per_replica,
+            fit=self._room.fit(now) if self._room else None,
+        )
+        return replace(fleet, around=around)
 
     def _recalled(self, fleet: FleetView, now: float) -> Memory:
         """The memory of the round before, with what was done since."""

@@ -1,6 +1,7 @@
 """A live scaler, seen from outside of the cluster."""
 
-from copy import deepcopy
+import asyncio
+from dataclasses import replace
 
 import pytest
 from tests.operator.fake_pods import DEPLOYMENTS, PODS, FakePod
@@ -17,11 +18,15 @@ from tests.operator.recording.proxied import (
 from cacheaware.controller.registry import scaler_record
 from cacheaware.kube import TOO_LARGE, KubeError
 from cacheaware.observe.podcache import PodCache
-from cacheaware.observe.target import TargetError
+from cacheaware.observe.selector import parse_selector
+from cacheaware.observe.target import TargetError, leaders
 from cacheaware.recording import capture as captures
 from cacheaware.recording.capture import Capture, unknown_of
 from cacheaware.recording.lines import written
 from cacheaware.recording.replay import Replay, scaler_of
+from cacheaware.workload.template import LWS, LWS_WORKER_INDEX
+
+CHAT = parse_selector("app=chat")
 
 PAGE = 'vllm:num_requests_running{model_name="m"} 2\nvllm:kv_cache_usage_perc{model_name="m"} 0.5\n'
 
@@ -242,20 +247,27 @@ def test_what_the_api_server_says_of_a_pod_is_told_in_the_operators_words(error,
     assert unknown_of(error) == unknown
 
 
-def group(leader):
-    """A LeaderWorkerSet of four pods, whose leader has a template or not."""
-    return {
-        "apiVersion": "leaderworkerset.x-k8s.io/v1",
-        "kind": "LeaderWorkerSet",
-        "metadata": {"name": "chat"},
-        "spec": {"leaderWorkerTemplate": {"size": 4, "workerTemplate": GPU_TEMPLATE, **leader}},
-    }
+class Group:
+    """Reads a Deployment's target as if a LeaderWorkerSet were there."""
+
+    def __init__(self, targets, ref):
+        self._targets, self._ref = targets, ref
+
+    async def read(self, _):
+        return await self._targets.read(self._ref)
 
 
-@pytest.mark.parametrize(
-    ("leader", "gpus"),
-    [({}, 8), ({"leaderTemplate": deepcopy(GPU_TEMPLATE)}, None)],
-    ids=["all alike", "a leader of its own"],
-)
-def test_a_replica_of_a_group_has_the_gpus_of_all_its_pods(leader, gpus):
-    assert captures.gpus_of(group(leader)) == gpus
+async def test_of_a_group_only_the_leader_is_a_pod_of_the_target(captured, api):
+    capture, _, pods = await captured({"chat-0": FakePod(), "chat-0-1": FakePod()})
+    worker = {"metadata": {"labels": {"app": "chat", LWS_WORKER_INDEX: "1"}}}
+    await api.edit(PODS, "demo", "chat-0-1", worker)
+    group = replace(capture.ref, kind=LWS)
+    for _ in range(500):
+        if len(leaders(group, capture.pods.select("demo", CHAT))) == 1:
+            break
+        await asyncio.sleep(0.01)
+    capture.targets, capture.ref = Group(capture.targets, capture.ref), group
+    seen = await capture.round()
+
+    assert [one.name for one in seen.pods] == ["p1"]
+    assert len(pods.asked) == 1, "a worker has no load of its own"

@@ -45,8 +45,9 @@ def replayed(header, rounds, **spec):
 
 
 def test_a_recording_replays_to_the_decisions_that_were_made(played, recording):
+    """But for the GPUs: what was played knew none."""
     reader = Reader(iter([recording]))
-    replay = replay_of(reader.header)
+    replay = replay_of(reader.header.model_copy(update={"gpus_per_replica": None}))
     steps = list(replay.steps(reader.rounds()))
 
     assert [outcome(step.decision) for step in steps] == [outcome(one) for one in played.decisions]
@@ -191,3 +192,24 @@ def moved(pods, at):
     return tuple(
         pod.model_copy(update={"look": pod.look.model_copy(update={"at_s": at})}) for pod in pods
     )
+
+
+def test_max_gpus_counts_by_what_a_replica_was_recorded_to_take(played):
+    """Two GPUs each: nine of them are four replicas."""
+    assert played.header.gpus_per_replica == 2
+    capped = replayed(played.header, played.rounds, maxGpus=9)
+
+    assert max(one.raw or 0 for one in capped) > 4
+    assert all(one.desired <= max(4, one.current) for one in capped)
+    assert any("maxGpus" in one.limited_by for one in capped)
+    assert not any("GpusUnknown" in one.limited_by for one in capped)
+
+
+def test_orders_that_no_node_had_room_for_are_taken_back_again(played):
+    first = next(one for one in played.rounds if one.pods)
+    late = lines.Pod(name="z", uid="z", created_s=-1801.0, pending=True, stuck="Unschedulable")
+    seen = first.model_copy(update={"pods": (*first.pods, late), "replicas": len(first.pods) + 1})
+    (decision,) = replayed(played.header, [seen], warmPool=9, maxReplicas=20)
+
+    assert "PodsUnschedulable" in decision.limited_by
+    assert decision.desired == len(first.pods)
