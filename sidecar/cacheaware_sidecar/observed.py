@@ -81,8 +81,21 @@ class Observed:
         self.zero, self.has_zero = Latency(), False
         self.forget_window()
 
+    def begin(self, answered: int) -> None:
+        """Lets rates and histograms begin at the end of a warm-up: its requests are no load.
+
+        They begin with the newest page, or where that does not count all the `answered` requests of
+        the warm-up yet, with the next.
+        """
+        counted = self.sample.requests if self.sample else None
+        if answered and (counted is None or counted < answered):
+            self._window.clear()
+            self.has_zero = False
+        else:
+            self.forget_window()
+
     def forget_window(self) -> None:
-        """Lets rates begin with the newest page: the warm-up's own requests are no load."""
+        """Lets rates begin with the newest page."""
         self._window.clear()
         if self.sample is not None and self.at is not None:
             self._window.append((self.at, self.sample))

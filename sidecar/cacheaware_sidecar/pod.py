@@ -108,8 +108,11 @@ class Pod:
             return
         self.apply(Scraped(sample.started_at), now)
         self.observed.good(sample, now, rest)
-        if self.phase in BEFORE_SERVING or not self.observed.has_zero:
+        if self.phase in BEFORE_SERVING:
             self.observed.set_zero()
+        elif not self.observed.has_zero:
+            self.observed.set_zero()
+            self._save_warmup()
         self.geometry.of(sample)
 
     def scrape_failed(
@@ -298,7 +301,9 @@ class Pod:
         self.warmup.phase_changed(before, self.state, now)
         if Phase.WARMING in {before.phase, self.phase}:
             self._save_warmup()
-        if self.phase is Phase.SERVING:
+        if self.phase is Phase.SERVING and before.phase in BEFORE_SERVING:
+            self.observed.begin(self.warmup.answered)
+        elif self.phase is Phase.SERVING:
             self.observed.forget_window()
         if self.phase is Phase.DRAINING:
             self.drain_s = self.drain_cut = None

@@ -44,6 +44,11 @@ class WarmupProgress:
         """Of the warm-up that has ended."""
         return self.result.problems if self.result else ()
 
+    @property
+    def answered(self) -> int:
+        """Requests of the warm-up that the engine has answered."""
+        return self.result.requests if self.result else 0
+
     def ended(self, engine: int, result: Result, seconds: float | None) -> None:
         """Takes the end of a warm-up, and says it in one line."""
         self.result, self.duration_s = result, seconds

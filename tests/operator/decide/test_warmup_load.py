@@ -15,6 +15,7 @@ from cacheaware_sidecar.pod import Pod
 from cacheaware_sidecar.settings import Settings
 from cacheaware_sidecar.state_json import pod_state_from_json, pod_state_to_json
 from cacheaware_sidecar.warmup import Result
+from cacheaware_sidecar.warmup_progress import restore
 
 BASELINE = Policy(mode="Scale", max_replicas=10, round_seconds=15)
 BUSY = EngineSample(
@@ -86,3 +87,22 @@ def test_061_what_the_warmup_counted_is_in_no_baseline_of_the_pod(pod):
     assert state.rates.prefix_hit_ratio == 0
     assert (state.latency.ttft_s.count, state.latency.ttft_s.sum) == (1, pytest.approx(0.4))
     assert (state.warmup.requests, state.warmup.prompt_tokens) == (60, 8_000)
+
+
+@pytest.mark.parametrize("counts", [True, False], ids=["requests counted", "not counted"])
+def test_061_a_page_from_before_the_end_of_the_warmup_is_no_baseline(pod, tmp_path, counts):
+    """The sidecar looks each second: of the last prompt its newest page knows nothing yet."""
+    early, over = (59.0, 60.0) if counts else (None, None)
+    pod.scraped(replace(BUSY, requests=early, prompt_tokens=3_900.0), 3.0)
+    pod.warmed(1, Result(verdict=Verdict.WARM, requests=60, prompt_tokens=8_000), 1.0, 3.5)
+    state = told(pod, 3.6)
+    assert (state.phase, state.rates.prompt_tokens_per_s) == ("serving", None)
+
+    stall = Histogram(61.0, 38.0, ((0.5, 50.0), (math.inf, 61.0)))
+    for second in (4.0, 10.0):
+        page = replace(BUSY, requests=over, prompt_tokens=8_000.0, ttft=stall)
+        pod.scraped(page, second)
+    state = told(pod, 10.0)
+    assert state.rates.prompt_tokens_per_s == 0.0
+    assert state.latency.ttft_s.count == 0.0, "the stall of a first prompt was nobody's"
+    assert restore(tmp_path, "b", 1)[1].ttft_s == stall, "nor is it after a restart of the sidecar"
