@@ -5,6 +5,7 @@ asleep meanwhile, for that takes half a minute.
 """
 
 import json
+import subprocess
 from collections.abc import Iterator
 from typing import Any
 from uuid import uuid4
@@ -152,6 +153,17 @@ def names(fleet: Fleet) -> set[str]:
     return {pod["metadata"]["name"] for pod in fleet.pods()}
 
 
+def answered(fleet: Fleet) -> bool:
+    """Whether a request to the Service is answered."""
+    path = f"/api/v1/namespaces/{fleet.namespace}/services/{fleet.name}:8000/proxy/v1/completions"
+    asked = json.dumps({"model": "mock", "prompt": "Good morning", "max_tokens": 5})
+    try:
+        answer = json.loads(fleet.kubectl("create", "--raw", path, "-f", "-", input=asked))
+    except subprocess.CalledProcessError:  # the endpoints follow Ready by a moment
+        return False
+    return bool(answer["usage"]["completion_tokens"] == 5)
+
+
 def test_a_warm_pool_keeps_so_many_more_and_is_not_added_to_itself(with_gpus: Fleet):
     with_gpus.scale_by(**wishes(warmPool=2))
     eventually(lambda: with_gpus.replicas() == 2, within=20, what="none for the load and two")
@@ -208,7 +220,7 @@ def test_who_sets_the_replicas_back_each_time_is_named_and_not_fought(fleet: Fle
     always(lambda: fleet.replicas() == 1, during=6, what="not written again")
 
 
-def test_it_falls_asleep_stays_so_while_the_signal_is_unknown_and_wakes_at_a_call(sleeper):
+def test_it_sleeps_while_nobody_asks_wakes_at_a_call_and_stays_at_a_zero_set_by_hand(sleeper):
     fleet, gateway = sleeper
     eventually(lambda: fleet.replicas() == 0, within=90, what="asleep")
     eventually(lambda: fleet.condition("Ready")[1] == "ScaledToZero", within=20)
@@ -223,7 +235,9 @@ def test_it_falls_asleep_stays_so_while_the_signal_is_unknown_and_wakes_at_a_cal
     gateway.tells(CALLS)
     eventually(lambda: fleet.replicas() == 1, within=10, every=0.2, what="woken")
     fleet.wait_ready(1)
-    load = fleet.load("--requests", "3", "--concurrency", "1", "--output-tokens", "10")
-    ended = ("--for=jsonpath={.status.phase}=Succeeded", f"pod/{load}", "--timeout=30s")
-    fleet.kubectl("wait", *ended)
+    eventually(lambda: answered(fleet), within=10, what="an answer")
     eventually(lambda: "scaledToZeroAt" not in fleet.status(), within=20)
+
+    fleet.kubectl("scale", "deployment", fleet.name, "--replicas=0")
+    eventually(lambda: fleet.condition("ScalingActive") == ("False", "Paused"), within=20)
+    always(lambda: fleet.replicas() == 0, during=4, what="paused by a person, whoever calls")
