@@ -149,7 +149,14 @@ def limits(fleet: Fleet) -> str:
     return next((one["message"] for one in conditions if one["type"] == "ScalingLimited"), "")
 
 
+def events(fleet: Fleet) -> set[str]:
+    """Reasons of the events about the scaler."""
+    about = "involvedObject.kind=CacheAwareScaler"
+    return {one["reason"] for one in fleet.get("events", "--field-selector", about)["items"]}
+
+
 def names(fleet: Fleet) -> set[str]:
+    """Of the pods that are not on their way out."""
     return {pod["metadata"]["name"] for pod in fleet.pods()}
 
 
@@ -207,6 +214,7 @@ def test_orders_that_no_node_has_room_for_are_taken_back_and_cost_no_pod(with_gp
     )
     always(lambda: with_gpus.replicas() == GPUS, during=6, what="not ordered again at once")
     assert f"no node has room for more than {GPUS}" in message(with_gpus)
+    eventually(lambda: "PodsUnschedulable" in events(with_gpus), within=10, what="an event")
 
 
 def test_who_sets_the_replicas_back_each_time_is_named_and_not_fought(fleet: Fleet):
