@@ -255,7 +255,7 @@ def test_the_prompts_of_a_warm_up_are_nobodys_though_the_engine_counts_them():
 
 def test_a_warm_up_that_was_over_before_the_first_look_is_no_load_either():
     looks = [
-        look(at, replace(EMPTY, prompt_tokens=n), phase=Phase.SERVING, seq=at, sample_age_s=0.5)
+        look(at, EMPTY, phase=Phase.SERVING, seq=at, sample_age_s=0.5, counters=counted(n, 0.0))
         for at, n in ((10.0, 900.0), (15.0, 1500.0), (20.0, 1600.0))
     ]
     assert after(*looks[:2]).load.new_prompt_tokens is None
