@@ -14,12 +14,15 @@ def quantile(before: Histogram, after: Histogram, q: float) -> float | None:
     Returns:
         None where nothing was observed between, or the engine began anew.
     """
-    counts = between(before, after)
-    if not counts or counts[-1][1] <= 0:
+    if not comparable(before, after):
         return None
-    rank = q * counts[-1][1]
+    total = after.buckets[-1][1] - before.buckets[-1][1]
+    if total <= 0:
+        return None
+    rank = q * total
     low_bound, low_count = 0.0, 0.0
-    for bound, count in counts:
+    for (bound, new), (_, old) in zip(after.buckets, before.buckets, strict=True):
+        count = new - old
         if count >= rank:
             if math.isinf(bound):
                 return low_bound
@@ -29,11 +32,11 @@ def quantile(before: Histogram, after: Histogram, q: float) -> float | None:
     return None
 
 
-def between(before: Histogram, after: Histogram) -> list[tuple[float, float]]:
-    """Cumulative counts of the time between; empty after a reset or a change of buckets."""
+def comparable(before: Histogram, after: Histogram) -> bool:
+    """Whether the counts of the time between can be told: no reset, no change of buckets."""
     if after.count < before.count or len(after.buckets) != len(before.buckets):
-        return []
-    pairs = list(zip(before.buckets, after.buckets, strict=True))
-    if any(old[0] != new[0] or new[1] < old[1] for old, new in pairs):
-        return []
-    return [(new[0], new[1] - old[1]) for old, new in pairs]
+        return False
+    for (bound, new), (same, old) in zip(after.buckets, before.buckets, strict=True):
+        if bound != same or new < old:
+            return False
+    return bool(after.buckets)

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field, replace
 from math import inf
+from typing import Any
 
 from cacheaware.decide.fleet import PodLoad, PodView, Unknown
 from cacheaware.decide.prefill_speed import Prefilled
@@ -103,7 +104,7 @@ def _life(memory: PodMemory, record: PodRecord, look: Look | None) -> PodMemory:
         return replace(memory, served=served, served_since=first)
     start = look.start if look.start.warming_s is not None else memory.start
     since = memory.phase_at if look.phase is memory.phase else look.at
-    return replace(
+    return renewed(
         memory,
         served=served,
         served_since=first,
@@ -115,6 +116,14 @@ def _life(memory: PodMemory, record: PodRecord, look: Look | None) -> PodMemory:
         start=start,
         prefill_tokens_per_s=look.prefill_tokens_per_s or memory.prefill_tokens_per_s,
     )
+
+
+def renewed(memory: PodMemory, **told: Any) -> PodMemory:
+    """The memory with these fields; itself where they are so already, which most often they are."""
+    for name, value in told.items():
+        if getattr(memory, name) != value:
+            return replace(memory, **told)
+    return memory
 
 
 def _silent(memory: PodMemory, look: Look) -> PodMemory:

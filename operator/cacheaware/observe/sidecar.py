@@ -7,6 +7,7 @@ from typing import Any
 from cacheaware.decide.fleet import PodLoad, Unknown
 from cacheaware.observe.load import pod_load
 from cacheaware.observe.look import SIDECAR, Look
+from cacheaware.observe.plain_state import plain_state
 from cacheaware.observe.poll import Answer
 from cacheaware.observe.prefill_speed import prefill_tokens_per_s
 from cacheaware_sidecar.phase import Phase
@@ -22,12 +23,24 @@ def look(answer: Answer) -> Look:
     if answer.content is None:
         return _unknown(answer, answer.unknown or Unknown.ERROR, answer.detail)
     try:
-        state = pod_state_from_json(needed(json.loads(answer.content)))
+        state = plain_state(answer.content) or careful_state(answer.content)
         return look_of(state, Phase(state.phase), answer.at)
     except UnknownSchemaError as error:
         return _unknown(answer, Unknown.SCHEMA, str(error))
     except (StateError, ValueError, RecursionError) as error:
         return _unknown(answer, Unknown.INVALID, str(error))
+
+
+def careful_state(content: bytes) -> PodState:
+    """A state with all that may be unusual in it.
+
+    Raises:
+        StateError: a field of the wrong type.
+        UnknownSchemaError: a schema that is not known here.
+        ValueError: no JSON.
+        RecursionError: JSON without end.
+    """
+    return pod_state_from_json(needed(json.loads(content)))
 
 
 def needed(body: Any) -> Any:
@@ -69,7 +82,7 @@ def look_of(state: PodState, phase: Phase, at: float) -> Look:
 def loaded(state: PodState) -> PodLoad:
     """The load, with what only a sidecar tells."""
     load = pod_load(state.running, state.waiting, state.kv, state.rates)
-    return replace(load, adapters=state.adapters)
+    return replace(load, adapters=state.adapters) if state.adapters else load
 
 
 def reason_of(state: PodState) -> Unknown:

@@ -10,7 +10,15 @@ from typing import Any
 
 from cacheaware_sidecar.engines import Histogram, Rates
 from cacheaware_sidecar.phase import Phase
-from cacheaware_sidecar.state import Counters, KvState, Latency, PodState, StartState, WarmupState
+from cacheaware_sidecar.state import (
+    Counters,
+    KvState,
+    Latency,
+    PodState,
+    ShapeState,
+    StartState,
+    WarmupState,
+)
 from cacheaware_sidecar.state_json import pod_state_to_json
 
 CAPACITY = 420_000
@@ -20,6 +28,18 @@ BOUNDS = (
     *(10.0, 20.0, 40.0, 80.0, 160.0, 640.0, float("inf")),
 )
 """vLLM's buckets of the time to the first token."""
+SHARES = [
+    ["+Inf" if bound == float("inf") else bound, at / (len(BOUNDS) - 1)]
+    for at, bound in enumerate(BOUNDS)
+]
+"""Of the requests, answered within each."""
+SHAPES = tuple(
+    ShapeState(name=name, requests=2, tokens=tokens, first_s=2 * took, last_s=took)
+    for name, tokens, took in (
+        *(("short", 16, 0.25), ("multiple-of-16", 512, 0.3), ("ragged", 777, 0.33)),
+        *(("long", 4_000, 0.6), ("chunked", 9_000, 1.1)),
+    )
+)
 CALM = 0.6
 FULL = 0.95
 
@@ -40,6 +60,9 @@ class Sidecar:
         TEMPLATE["kv"]["usage"] = TEMPLATE["kv"]["usage_max"] = usage
         TEMPLATE["kv"]["used_tokens"] = usage * CAPACITY
         TEMPLATE["counters"]["prompt_tokens"] = 5_000 * seconds
+        answered = float(6 * seconds)
+        buckets = [[bound, answered * share] for bound, share in SHARES]
+        TEMPLATE["latency"]["ttft_s"].update(count=answered, sum=0.3 * answered, buckets=buckets)
         return json.dumps(TEMPLATE).encode()
 
 
@@ -65,7 +88,7 @@ def realistic() -> dict[str, Any]:
         ),
         counters=Counters(prompt_tokens=0.0, generation_tokens=9e8, requests=1e6),
         latency=Latency(ttft_s=counted, tpot_s=counted, e2e_s=counted),
-        warmup=WarmupState(step=6, steps=6, verdict="Warm", duration_s=21.0),
+        warmup=WarmupState(step=6, steps=6, verdict="Warm", duration_s=21.0, shapes=SHAPES),
         start=StartState(loading_s=61.0, warming_s=21.0),
     )
     return pod_state_to_json(replace(state))
