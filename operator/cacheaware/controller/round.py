@@ -17,6 +17,7 @@ from cacheaware.act.verify import WrittenShrink, shrink_of
 from cacheaware.controller.circumstances import Surroundings
 from cacheaware.controller.claims import Claims, Standing
 from cacheaware.controller.conflicts import conflict
+from cacheaware.controller.kept import Kept, acts
 from cacheaware.controller.registry import Registry, Scaler
 from cacheaware.controller.report import Reporter, ReportMemory
 from cacheaware.decide import Memory, decide
@@ -50,6 +51,8 @@ class ScalerState:
 
     standing: Standing = field(default_factory=Standing)
     ref: TargetRef | None = None
+    kept: Kept | None = None
+    """The target as it was last read; None where it is to be read in the next round."""
     memory: Memory | None = None
     pods: dict[str, PodMemory] = field(default_factory=dict)
     shrink: WrittenShrink | None = None
@@ -67,7 +70,7 @@ class ScalerState:
         before, self.standing = self.standing, found
         lapsed = before.tenure is not None and before.tenure != found.tenure
         if found.tenure is not None and (before.elsewhere or lapsed):
-            self.memory, self.shrink, self.learned = None, None, None
+            self.memory, self.shrink, self.learned, self.kept = None, None, None, None
             self.cordons, self.status = CordonMemory(), StatusMemory()
             self.around = Surroundings()
 
@@ -79,6 +82,8 @@ class Sight:
     target: Target
     records: Sequence[PodRecord]
     seen: Seen
+    fresh: bool
+    """The target was read in this round."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -109,7 +114,8 @@ class Round:
         Raises:
             KubeError: the API failed; the round is done anew next time, with fresh input.
         """
-        state.again = False
+        if state.again:
+            state.again, state.kept = False, None
         if not self.lease.held():
             return
         told = state.standing.elsewhere is not None and state.status.written_at is not None
@@ -133,22 +139,46 @@ class Round:
             fault = Fault(Reasons.INVALID_SPEC, scaler.invalid or "the spec can't be read")
             return Situation(mode=mode, target_fault=fault)
         if state.ref != scaler.ref:
-            state.ref, state.memory, state.shrink = scaler.ref, None, None
+            state.ref, state.memory, state.shrink, state.kept = scaler.ref, None, None, None
             state.around = Surroundings()
         try:
-            target = await self.targets.read(scaler.ref)
+            return await self._looked(scaler, scaler.ref, state, other)
         except TargetError as error:
-            state.memory = None
+            state.memory = state.kept = None
             return Situation(
                 mode=mode, target_fault=Fault(error.reason, str(error)), conflict=other
             )
+
+    async def _looked(
+        self, scaler: Scaler, ref: TargetRef, state: ScalerState, other: str | None
+    ) -> Situation | None:
+        """Look at the target and its pods, and decide.
+
+        Raises:
+            TargetError: there is none, or it can't be read.
+        """
+        kept = state.kept
+        records = self._pods_of(scaler, kept.target) if kept is not None else []
+        fresh = kept is None or not kept.holds(records, self.clock(), self.round_seconds)
+        target = await self._read(scaler, ref, state) if fresh or kept is None else kept.target
         if not self.pods.listed(scaler.namespace):
             return self._without_pods(scaler, other)
-        records = self._pods_of(scaler, target)
+        records = self._pods_of(scaler, target) if fresh else records
         seen, state.around.reading = await asyncio.gather(
             self.observer.see(records, scaler.access, state.pods), self._signal(scaler)
         )
-        return await self._decide(scaler, state, Sight(target, records, seen), other)
+        sight = Sight(target, records, seen, fresh)
+        return await self._decide(scaler, state, sight, other)
+
+    async def _read(self, scaler: Scaler, ref: TargetRef, state: ScalerState) -> Target:
+        """Read the target, and keep it for the next rounds.
+
+        Raises:
+            TargetError: there is none, or it can't be read.
+        """
+        target = await self.targets.read(ref)
+        state.kept = Kept(target, self.clock(), self._pods_of(scaler, target))
+        return target
 
     def _pods_of(self, scaler: Scaler, target: Target) -> list[PodRecord]:
         return leaders(target.ref, self.pods.select(scaler.namespace, target.selector))
@@ -191,7 +221,14 @@ class Round:
             scaler, target, learned.starts, asleep=asleep, now=now, wall=wall
         )
         fleet = replace(fleet, around=around)
+        before = state.memory
         fleet, decision = await self._decided(scaler, state, fleet, records)
+        if scales and not sight.fresh and acts(decision):
+            target = await self._read(scaler, target.ref, state)
+            state.memory = before
+            return await self._decide(
+                scaler, state, replace(sight, target=target, fresh=True), other
+            )
         self._measure(fleet, decision, seen)
         if scales and state.standing.tenure is None:
             state.write_fault = unclaimed(state.standing)
@@ -321,6 +358,7 @@ class Round:
         if not self._still_wanted(scaler) or self._ready_again(scaler, target, decision):
             state.again = True
             return
+        state.kept = None
         try:
             if shrinks and target.ref.kind in BY_COST:
                 await mark_victims(self.kube, victims, scaler.uid)

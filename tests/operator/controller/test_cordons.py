@@ -189,7 +189,8 @@ async def test_a_sidecar_that_refuses_goes_by_its_own_drain_one_at_a_time(draine
     world = await drained(5, 1, 2)
     for fake in fakes(world):
         fake.cordon_status = status
-    await world.until(lambda: world.replicas() == 2)
+    await world.until(lambda: world.workloads.removed)
+    assert world.replicas() == 2
     assert world.workloads.removed == ["chat-002"]
     limited = world.condition
     await world.until(lambda: "CordonUnavailable" in limited("ScalingLimited").get("message", ""))

@@ -1,6 +1,6 @@
 """A cluster for the operator in a process of its own: `python -m tests.operator.scale.cluster`.
 
-It prints a JSON line with its address, another when each scaler's target was read a few times, and
+It prints a JSON line with its address, another when each scaler had a few rounds, and
 for each line `SECONDS CHANGES` on stdin one with what came of so many changed loads in that time.
 """
 
@@ -24,7 +24,7 @@ from cacheaware import names
 SCALERS = (names.GROUP, names.VERSION, names.PLURAL)
 NAMESPACES = 20
 KEPT_EVENTS = 500
-READS_TO_BE_WARM = 3
+ROUNDS_TO_BE_WARM = 3
 WAITING = 40
 """Requests per pod in a changed load."""
 PATIENCE_S = 10.0
@@ -39,8 +39,6 @@ class Cluster(FakeApi):
         super().__init__()
         self.bookmark_seconds = 30.0
         self.sidecars = sidecars
-        self.reads: dict[tuple[str, str], list[float]] = defaultdict(list)
-        """When each target's /scale was read."""
         self.written: dict[tuple[str, str], float] = {}
         """When its replicas were first written."""
         self.writes_seen = 0
@@ -87,8 +85,6 @@ class Cluster(FakeApi):
 
     async def _serve(self, request: web.Request, route: Route, body: Any) -> web.StreamResponse:
         key = (route.namespace or "", route.name or "")
-        if route.subresource == "scale" and request.method == "GET":
-            self.reads[key].append(time.monotonic())
         response = await super()._serve(request, route, body)
         if route.subresource == "scale" and request.method == "PATCH" and response.status == 200:
             self.written.setdefault(key, time.monotonic())
@@ -104,18 +100,21 @@ class Cluster(FakeApi):
         patch = {"status": {**status, "observedGeneration": generation}}
         await self.edit(DEPLOYMENTS, space, name, patch)
 
+    def rounds(self) -> list[list[float]]:
+        """When a pod of each target was asked: once in each round."""
+        return [self.sidecars.by_address[pods[0]].asked for pods in self.addresses.values()]
+
     async def warm(self) -> None:
-        """Wait until every target was read a few times."""
-        targets = len(self.addresses)
-        while sum(len(one) >= READS_TO_BE_WARM for one in self.reads.values()) < targets:  # noqa: ASYNC110
+        """Wait until every target had a few rounds."""
+        while min(map(len, self.rounds())) < ROUNDS_TO_BE_WARM:  # noqa: ASYNC110
             await asyncio.sleep(0.2)
 
     async def measure(self, seconds: float, changes: int) -> dict[str, Any]:
         """Change the loads of some targets, one after the other; what was seen meanwhile."""
-        for reads in self.reads.values():
-            del reads[:-1]
+        for asked in self.rounds():
+            del asked[:-1]
         self.written.clear()
-        asked, writes, began = self.sidecars.asked, self.writes_seen, time.monotonic()
+        states, writes, began = self.sidecars.asked, self.writes_seen, time.monotonic()
         changed = {}
         for target in list(self.addresses)[:: max(1, len(self.addresses) // changes)][:changes]:
             await asyncio.sleep(max(0.0, seconds - PATIENCE_S) / changes)
@@ -127,12 +126,10 @@ class Cluster(FakeApi):
         took = time.monotonic() - began
         return {
             "seconds": took,
-            "states_per_s": (self.sidecars.asked - asked) / took,
+            "states_per_s": (self.sidecars.asked - states) / took,
             "writes_per_s": (self.writes_seen - writes) / took,
             "gaps": [
-                later - earlier
-                for reads in self.reads.values()
-                for earlier, later in pairwise(reads)
+                later - earlier for asked in self.rounds() for earlier, later in pairwise(asked)
             ],
             "delays": [self.written.get(one, float("inf")) - at for one, at in changed.items()],
             "unasked": [now for now in self.written if now not in changed],

@@ -5,7 +5,7 @@ import json
 import random
 import socket
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from cacheaware_sidecar.engines import Histogram, Rates
@@ -50,6 +50,8 @@ class Sidecar:
 
     usage: float = CALM
     waiting: int = 0
+    asked: list[float] = field(default_factory=list)
+    """When its state was asked for."""
 
     def body(self, now: float) -> bytes:
         """The JSON of /v1/state."""
@@ -133,7 +135,9 @@ class Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         if not data.endswith(b"\r\n\r\n"):
             raise ValueError(f"half a request: {data!r}")
+        now = time.monotonic()
         self._sidecars.asked += 1
-        body = self._mine.body(time.monotonic())
+        self._mine.asked.append(now)
+        body = self._mine.body(now)
         head = f"HTTP/1.1 200 \r\ncontent-type: application/json\r\ncontent-length: {len(body)}"
         self._transport.write(f"{head}\r\n\r\n".encode() + body)
