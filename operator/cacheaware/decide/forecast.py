@@ -12,11 +12,12 @@ which quantile, the cost of a pod and the price of work that comes when there ar
 a load without bursts nearly all is carried, of one with rare and high ones not the last of them.
 """
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 from math import ceil, inf
+from operator import sub
 
 from cacheaware.decide.history import MINUTE, STEP_S, History, Judged
 
@@ -57,7 +58,6 @@ WAYS = (
     *(Way(minutes) for minutes in (1, 3, 5, 10, 15, 30)),
     *(Way(minutes, trend=True) for minutes in (1, 3, 5)),
 )
-LOOKS_BACK = max(way.steps for way in WAYS) + 2 * MINUTE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +86,7 @@ def levels(needs: Sequence[float]) -> list[float]:
     """
     sums = [0.0, *accumulate(needs)]
     young = [total / at for at, total in enumerate(sums[1 : MINUTE + 1], 1)]
-    grown = [(new - old) / MINUTE for old, new in zip(sums[1:], sums[MINUTE + 1 :], strict=False)]
+    grown = [more / MINUTE for more in map(sub, sums[MINUTE + 1 :], sums[1:])]
     return young + grown
 
 
@@ -206,7 +206,7 @@ def without_worst(
     >>> without_worst([1, 1, 1, 1, 1], [1, 1, 9, 3, 1], 1)
     ([1, 1], [1, 1])
     """
-    errors = [need - word for word, need in zip(said, came, strict=True)]
+    errors = list(map(sub, came, said))
     worst = errors.index(max(errors))
     begin, end = max(0, worst - lead), worst + lead + 1
     return [*said[:begin], *said[end:]], [*came[:begin], *came[end:]]
@@ -218,7 +218,7 @@ def surprises(said: Sequence[float], came: Sequence[float]) -> list[tuple[float,
     >>> surprises([4, 4], [6, 3])
     [(-1, 3), (2, 6)]
     """
-    return sorted([(need - word, need) for word, need in zip(said, came, strict=True)])
+    return sorted(zip(map(sub, came, said), came, strict=True))
 
 
 def quantile_of(said: Sequence[float], came: Sequence[float]) -> float:
@@ -249,13 +249,13 @@ def reserve_of(said: Sequence[float], came: Sequence[float], least: float) -> tu
     work = sum(came)
     if not work:
         return least, 0.0
-    ordered = surprises(said, came)
-    enough = bisect_right(ordered, (least, inf))
+    # Sorting what is carried anyway would take three times as long.
+    beyond = sorted([one for one in zip(map(sub, came, said), came, strict=True) if one[0] > least])
     scale = PRICE * max(1.0, sum(said) / len(said) + least)
-    carried = sum([need for _, need in ordered[:enough]])
+    carried = work - sum([need for _, need in beyond])
     best = least, 1 - carried / work
     cost = least + scale * best[1]
-    for error, need in ordered[enough:]:
+    for error, need in beyond:
         carried += need
         missed = 1 - carried / work
         if error + scale * missed < cost:
@@ -269,7 +269,7 @@ def forecast_of(history: History, lead_s: float, window_s: int) -> Forecast | No
     if not known:
         return None
     _, at, reserve = min(known)
-    needs = lately(history, window_s)
-    level = latest(WAYS[at], levels(needs[-LOOKS_BACK:]), steps_of(lead_s))
+    needs, looks_back = lately(history, window_s), WAYS[at].steps + 2 * MINUTE
+    level = latest(WAYS[at], levels(needs[-looks_back:]), steps_of(lead_s))
     past_s = len(needs) * STEP_S
     return Forecast(way=WAYS[at], level=level, reserve=reserve, lead_s=lead_s, past_s=past_s)
