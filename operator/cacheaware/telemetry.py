@@ -93,6 +93,8 @@ class Metrics:
             registry=self.registry,
         )
         self._reasons: dict[tuple[str, str], str] = {}
+        self._numbers: dict[tuple[str, str], tuple[float | None, ...]] = {}
+        """What the gauges of a scaler show."""
         self._by_scaler: list[Gauge] = [
             self.desired, self.current, self.serving, self.starting, self.cordoned, self.unknown,
             self.usage, self.used, self.capacity, self.pending, self.running,
@@ -134,21 +136,29 @@ class Metrics:
             total(x.capacity_tokens for x in serving),
         )
         usages = [load.usage for load in serving]
-        for gauge, value in (
-            (self.desired, decision.desired),
-            (self.current, decision.current),
-            (self.serving, decision.serving),
-            (self.starting, decision.starting),
-            (self.cordoned, fleet.cordoned),
-            (self.unknown, decision.unknown),
-            (self.used, used),
-            (self.capacity, capacity),
-            (self.usage, ratio(used, capacity, usages)),
-            (self.pending, total(load.waiting for load in serving)),
-            (self.running, total(load.running for load in serving)),
-        ):
-            show(gauge, key, value)
+        self._show_numbers(
+            key,
+            decision.desired,
+            decision.current,
+            decision.serving,
+            decision.starting,
+            fleet.cordoned,
+            decision.unknown,
+            ratio(used, capacity, usages),
+            used,
+            capacity,
+            total(load.waiting for load in serving),
+            total(load.running for load in serving),
+        )
         self._show_reason(key, decision.reason)
+
+    def _show_numbers(self, key: tuple[str, str], *values: float | None) -> None:
+        """Show what has changed of the numbers, in the order of the gauges."""
+        before = self._numbers.get(key, (None,) * len(values))
+        for gauge, value, shown in zip(self._by_scaler, values, before, strict=True):
+            if value != shown:
+                show(gauge, key, value)
+        self._numbers[key] = values
 
     def _show_reason(self, key: tuple[str, str], reason: str) -> None:
         before = self._reasons.get(key)
@@ -161,8 +171,8 @@ class Metrics:
 
     def undecided(self, namespace: str, name: str) -> None:
         """Nothing is known of a scaler's target now: the numbers of before are not shown on."""
-        for gauge in self._by_scaler:
-            show(gauge, (namespace, name), None)
+        self._show_numbers((namespace, name), *([None] * len(self._by_scaler)))
+        del self._numbers[namespace, name]
         if (reason := self._reasons.pop((namespace, name), None)) is not None:
             self.reason.remove(namespace, name, reason)
 

@@ -21,7 +21,6 @@ from cacheaware.controller.kept import Kept, acts
 from cacheaware.controller.registry import Registry, Scaler
 from cacheaware.controller.report import Reporter, ReportMemory
 from cacheaware.decide import Memory, decide
-from cacheaware.decide.circumstances import Reading
 from cacheaware.decide.cold_start import Learned
 from cacheaware.decide.decision import Decision
 from cacheaware.decide.fleet import FleetView
@@ -164,9 +163,12 @@ class Round:
         if not self.pods.listed(scaler.namespace):
             return self._without_pods(scaler, other)
         records = self._pods_of(scaler, target) if fresh else records
-        seen, state.around.reading = await asyncio.gather(
-            self.observer.see(records, scaler.access, state.pods), self._signal(scaler)
-        )
+        looking = self.observer.see(records, scaler.access, state.pods)
+        if scaler.activation is None or scaler.policy.min_replicas > 0:
+            seen, state.around.reading = await looking, None
+        else:
+            reading = self.activations.read(scaler.activation)
+            seen, state.around.reading = await asyncio.gather(looking, reading)
         sight = Sight(target, records, seen, fresh)
         return await self._decide(scaler, state, sight, other)
 
@@ -182,12 +184,6 @@ class Round:
 
     def _pods_of(self, scaler: Scaler, target: Target) -> list[PodRecord]:
         return leaders(target.ref, self.pods.select(scaler.namespace, target.selector))
-
-    async def _signal(self, scaler: Scaler) -> Reading | None:
-        """The activation signal; None where the target is not to go to 0 replicas."""
-        if scaler.activation is None or scaler.policy.min_replicas > 0:
-            return None
-        return await self.activations.read(scaler.activation)
 
     def _without_pods(self, scaler: Scaler, other: str | None) -> Situation | None:
         """What to tell where pods are refused; None where the first list is only under way."""
@@ -265,8 +261,9 @@ class Round:
         records: Sequence[PodRecord],
     ) -> tuple[FleetView, Decision]:
         """Decide; where that would cordon a pod, once more with the disruption budgets known."""
-        policy = replace(scaler.policy, round_seconds=self.round_seconds)
-        now = self.clock()
+        policy, now = scaler.policy, self.clock()
+        if policy.round_seconds != self.round_seconds:
+            policy = replace(policy, round_seconds=self.round_seconds)
         state.cordons.keep({record.uid for record in records})
         fleet = with_obstacles(fleet, state.cordons.obstacles(now))
         memory = state.memory or Memory.start(fleet.spec_replicas, now)
@@ -302,6 +299,9 @@ class Round:
         wanted = decision if acts else replace(decision, cordons=(), victims=())
         by_uid = {record.uid: record for record in records}
         state.cordons.going.see(records, self.clock())
+        moves = wanted.cordons or wanted.uncordons or wanted.victims
+        if not moves and not state.cordons.going.noticed:
+            return
         moving = self.cordons.carry_out(wanted, by_uid, scaler.uid, state.cordons)
         telling = self.cordons.tell_deadlines(records if acts else (), self.wall(), state.cordons)
         moved, _ = await asyncio.gather(moving, telling)

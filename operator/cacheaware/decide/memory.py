@@ -119,6 +119,8 @@ class Memory:
 
     def cordoning(self, cordons: frozenset[str], now: float) -> "Memory":
         """The memory with these pods given up and no others: for the rates a change of replicas."""
+        if cordons == self.cordons:
+            return self
         before = {one.uid: one for one in self.given_up}
         after = self.replicas - len(cordons)
         return replace(
@@ -143,12 +145,16 @@ class Memory:
             starting: uids of all that have not served.
             now: this round's time.
         """
+        if not stuck and not self.failed:
+            return self
         kept = {one.uid: one for one in self.failed if one.at > now - FAILED_SECONDS}
         kept |= {uid: Since(uid, now) for uid in stuck}
         return replace(self, failed=tuple(sorted(kept[uid] for uid in kept.keys() & starting)))
 
     def barring(self, bars: tuple[Bar, ...], now: float) -> "Memory":
         """The memory with more pods barred; bars that are over are forgotten."""
+        if not self.bars and not bars:
+            return self
         return replace(self, bars=tuple(one for one in self.bars + bars if one.until > now))
 
     def barred(self, uid: str) -> str | None:

@@ -85,10 +85,10 @@ async def test_a_scaler_deleted_in_the_middle_of_its_round_is_dropped(world):
     await two(world)
     operator = await world.start()
 
-    async def hangs(ref):
+    async def hangs(*_):
         await asyncio.sleep(3600)
 
-    operator.round.targets.read = hangs
+    operator.round.observer.see = hangs
     await world.until(lambda: len(operator.rounds._running) == 2)
     for name in ("bad", "good"):
         await world.api.delete((names.GROUP, names.VERSION, names.PLURAL), "demo", name)
