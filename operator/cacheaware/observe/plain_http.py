@@ -10,12 +10,16 @@ import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import cast
 
 HEAD_BYTES = 16 * 1024
 """A longer head is odd."""
 IDLE_SECONDS = 75.0
 """A connection that was not used for so long is closed."""
 SWEEP_SECONDS = 15.0
+ADDRESSES = 8_192
+"""Requests that are kept ready."""
 ADDRESS = re.compile(
     r"http://(?P<authority>(?:(?P<v4>[0-9.]+)|\[(?P<v6>[0-9a-fA-F:.]+)\]):(?P<port>[0-9]{1,5}))"
     r"(?P<path>/[!\"$-~]*)"
@@ -86,6 +90,19 @@ def head_of(head: bytes) -> Head | None:
     return Head(code, length, stays)
 
 
+@lru_cache(maxsize=ADDRESSES)
+def asked_by(url: str) -> tuple[tuple[str, str], bytes] | None:
+    """The host and port that a URL names, and the request; None where it is no pod's."""
+    where = ADDRESS.fullmatch(url)
+    if where is None:
+        return None
+    request = (
+        f"GET {where['path']} HTTP/1.1\r\nHost: {where['authority']}\r\n"
+        "Accept: */*\r\nAccept-Encoding: identity\r\n\r\n"
+    )
+    return (where["v4"] or where["v6"], where["port"]), request.encode()
+
+
 class Connection(asyncio.Protocol):
     """One connection: a request at a time."""
 
@@ -103,8 +120,7 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """It is open."""
-        assert isinstance(transport, asyncio.Transport)  # noqa: S101 - of a TCP connection it is
-        self._transport, self.usable = transport, True
+        self._transport, self.usable = cast("asyncio.Transport", transport), True
 
     async def ask(self, request: bytes, most: int) -> Reply:
         """Send a request and read the answer.
@@ -197,14 +213,10 @@ class PlainHttp:
             TooLongError: the body is larger than `most` bytes.
             OSError: nobody can be reached there.
         """
-        where = ADDRESS.fullmatch(url)
-        if where is None:
+        asked = asked_by(url)
+        if asked is None:
             raise Odd("not a pod's address")
-        key = (where["v4"] or where["v6"], where["port"])
-        request = (
-            f"GET {where['path']} HTTP/1.1\r\nHost: {where['authority']}\r\n"
-            "Accept: */*\r\nAccept-Encoding: identity\r\n\r\n"
-        ).encode()
+        key, request = asked
         self._sweep()
         kept = self._idle.pop(key, None)
         if kept is not None and kept.usable:
