@@ -11,7 +11,7 @@ from tests.operator.fake_api import Fault
 
 from cacheaware.act.lease import DEADLINE_SECONDS, DURATION_SECONDS
 from cacheaware.backoff import Gate
-from cacheaware.kube import WRITE_SECONDS, Kube, KubeError, load_credentials
+from cacheaware.kube import CALLS_AT_ONCE, WRITE_SECONDS, Kube, KubeError, load_credentials
 
 PODS = ("", "v1", "pods")
 PATH = "/api/v1/namespaces/demo/pods"
@@ -273,3 +273,16 @@ async def test_credentials_come_from_the_service_account(tmp_path, monkeypatch):
     assert found.host == "https://10.0.0.1:443"
     (tmp_path / "token").write_text("newer")
     assert "newer" in (await load_credentials()).api_key["BearerToken"]
+
+
+async def test_a_lease_waits_behind_no_other_call(api, kube):
+    path = "/apis/coordination.k8s.io/v1/namespaces/ops/leases"
+    await api.put(("", "v1", "namespaces"), {"metadata": {"name": "ops"}})
+    api.faults.append(Fault(lambda _, path: path == PATH, hang=True))
+    hanging = [asyncio.create_task(kube.get(PATH)) for _ in range(CALLS_AT_ONCE + 1)]
+    await asyncio.sleep(0.1)
+    async with asyncio.timeout(5):
+        assert (await kube.get(path))["items"] == []
+    for one in hanging:
+        one.cancel()
+    await asyncio.gather(*hanging, return_exceptions=True)
