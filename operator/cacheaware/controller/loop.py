@@ -1,7 +1,7 @@
 """The event loop that the operator runs on: uvloop where it is installed, else asyncio's own.
 
-A fleet is asked over thousands of small reads and writes a second, and a sixth of the operator's
-time goes away with the loop in C. Nothing else depends on which it is.
+A fleet is asked over thousands of small reads and writes a second, which cost less with the loop in
+C. Nothing else depends on which it is.
 """
 
 import asyncio
