@@ -1,5 +1,7 @@
 """`cacheaware run`: the operator."""
 
+import asyncio
+
 import typer
 
 from cacheaware.cli import app
@@ -10,7 +12,6 @@ from cacheaware.cli.errors import BadInputError
 def run() -> None:
     """Run the operator; its settings are CACHEAWARE_ environment variables."""
     try:
-        from cacheaware.controller import loop
         from cacheaware.controller.app import main
     except ModuleNotFoundError as error:
         raise BadInputError(
@@ -24,4 +25,4 @@ def run() -> None:
     except SettingError as error:
         raise BadInputError(str(error)) from error
     set_up_logging(settings.log_format, settings.log_level)
-    raise typer.Exit(loop.run(main(settings)))
+    raise typer.Exit(asyncio.run(main(settings)))

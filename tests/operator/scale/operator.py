@@ -4,10 +4,10 @@ Only the history differs from `cacheaware run`: it is full from the start, becau
 on an hour of it costs what it costs, and a benchmark does not wait for an hour.
 """
 
+import asyncio
 import random
 from dataclasses import replace
 
-from cacheaware.controller import loop
 from cacheaware.controller.app import main
 from cacheaware.decide.history import KEPT, History
 from cacheaware.decide.memory import Memory
@@ -29,7 +29,7 @@ def run() -> int:
     Memory.start = start
     settings = from_environment()
     set_up_logging(settings.log_format, settings.log_level)
-    return loop.run(main(settings))
+    return asyncio.run(main(settings))
 
 
 if __name__ == "__main__":
