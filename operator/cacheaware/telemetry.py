@@ -128,9 +128,8 @@ class Metrics:
     def decided(self, fleet: FleetView, decision: Decision) -> None:
         """Show a round; a number that is not known has no series rather than a zero."""
         key = (fleet.namespace, fleet.name)
-        serving = [
-            pod.load for pod in fleet.pods if pod.phase is Phase.SERVING and pod.load is not None
-        ]
+        loads = [pod.load for pod in fleet.pods if pod.phase is Phase.SERVING]
+        serving = [load for load in loads if load is not None and not load.sleeping]
         used, capacity = (
             total(x.used_tokens for x in serving),
             total(x.capacity_tokens for x in serving),

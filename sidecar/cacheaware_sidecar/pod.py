@@ -217,6 +217,7 @@ class Pod:
             *self.warmup.problems,
             self._save_problem,
             "the engine died or was replaced within the last 10 minutes" if restarted else None,
+            "the engine sleeps: it serves nothing" if sample.sleeping else None,
             "the engine's connections can't be read in /proc/net" if blind else None,
             "the drain's deadline came before the pod was empty" if _is_cut(self.state) else None,
         )
@@ -245,6 +246,7 @@ class Pod:
             start=self.warmup.start_state(),
             drain=self._drain_state(now),
             adapters=sample.adapters,
+            sleeping=sample.sleeping,
             problems=self.problems(now),
         )
 

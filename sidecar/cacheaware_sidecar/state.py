@@ -154,6 +154,8 @@ class PodState:
     drain: DrainState = field(default_factory=DrainState)
     adapters: tuple[str, ...] = ()
     """LoRA adapters that requests are using."""
+    sleeping: bool | None = None
+    """Whether the engine sleeps: it serves nothing, and its KV cache is discarded."""
     problems: tuple[str, ...] = ()
 
 

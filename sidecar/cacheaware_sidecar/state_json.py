@@ -4,7 +4,7 @@
 "engine": ..., "version": ..., "models": [...], "running": ..., "waiting": ..., "kv": {...},
 "rates": {...}, "counters": {...}, "latency": {"ttft_s", "tpot_s", "e2e_s": each {"count", "sum",
 "buckets": [[le, n], ...]}}, "warmup": {...}, "start": {...}, "drain": {...}, "adapters": [...],
-"problems": [...]}`, with the names of the dataclasses' fields.
+"sleeping": ..., "problems": [...]}`, with the names of the dataclasses' fields.
 
 JSON has no infinity and no NaN: the last bucket's bound is the string "+Inf", and a number that
 is NaN or out of its range is null. Reading takes every schema since 1, ignores fields that it
@@ -122,6 +122,7 @@ def pod_state_from_json(body: Any) -> PodState:
             empty=drain.known_flag("empty"),
         ),
         adapters=state.texts("adapters"),
+        sleeping=state.known_flag("sleeping"),
         problems=state.texts("problems"),
     )
 

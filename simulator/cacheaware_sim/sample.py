@@ -54,5 +54,6 @@ def sample_of(
         tpot=histograms["inter_token_latency_seconds"],
         e2e=histograms["e2e_request_latency_seconds"],
         queue=histograms["request_queue_time_seconds"],
+        sleeping=False,
         started_at=started_at,
     )

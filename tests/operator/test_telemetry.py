@@ -2,6 +2,7 @@
 
 import json
 import logging
+from dataclasses import replace
 
 import kopf
 import pytest
@@ -55,6 +56,12 @@ def test_without_tokens_usage_is_the_mean_and_what_is_unknown_has_no_series():
     metrics.decided(fleet(None), decision())
     assert shown(metrics, "kv_usage_ratio") is None
     assert shown(metrics, "pending_requests") is None
+
+
+def test_a_sleeping_engines_cache_is_no_capacity():
+    metrics = Metrics()
+    metrics.decided(fleet(FULL, replace(FULL, used_tokens=0, sleeping=True)), decision())
+    assert (shown(metrics, "kv_usage_ratio"), shown(metrics, "kv_capacity_tokens")) == (0.5, 1000)
 
 
 def test_pods_that_do_not_serve_are_not_counted():

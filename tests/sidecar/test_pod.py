@@ -69,6 +69,15 @@ def test_what_a_serving_pod_tells(pod):
     assert set(state["drain"].values()) == {None}
 
 
+def test_an_engine_that_sleeps_goes_on_serving_and_that_is_told(pod):
+    """Who has put it to sleep may wake it at any moment: observation never unserves."""
+    pod.scraped(replace(SAMPLE, sleeping=True), 10.0)
+    state = pod.pod_state(10.5)
+
+    assert (state.phase, state.sleeping) == ("serving", True)
+    assert "the engine sleeps: it serves nothing" in state.problems
+
+
 def test_rates_are_of_the_last_minute_and_leave_the_warmup_out(pod):
     for second in range(4, 200):
         pod.scraped(replace(SAMPLE, prompt_tokens=1000.0 + 10 * second), float(second))

@@ -85,6 +85,7 @@ FULL = PodState(
         arrival_age_s=3.0,
     ),
     adapters=("sql",),
+    sleeping=False,
     problems=("a problem",),
 )
 
@@ -176,6 +177,7 @@ def test_the_json_is_what_the_contract_says():
             "arrival_age_s": 3.0,
         },
         "adapters": ["sql"],
+        "sleeping": False,
         "problems": ["a problem"],
     }
 
@@ -246,6 +248,7 @@ STATES = st.builds(
     start=some(StartState),
     drain=some(DrainState, cordoned_by=st.none() | st.text(), empty=st.none() | st.booleans()),
     adapters=st.lists(st.text(), max_size=3).map(tuple),
+    sleeping=st.none() | st.booleans(),
     problems=st.lists(st.text()).map(tuple),
 )
 

@@ -10,8 +10,9 @@ from cacheaware_sidecar.phase import Phase
 
 
 def candidates(supply: Supply) -> list[Pod]:
-    """Pods that serve, in the endpoints or not: their sidecars take a cordon."""
-    return [pod for pod in supply.serving + supply.away if pod.view.phase is Phase.SERVING]
+    """Pods that serve or sleep, in the endpoints or not: their sidecars take a cordon."""
+    pods = supply.serving + supply.away + supply.sleeping
+    return [pod for pod in pods if pod.view.phase is Phase.SERVING]
 
 
 def fits(pod: Pod, cold_start_s: float) -> bool:

@@ -20,6 +20,7 @@ from cacheaware.decide.rates import paced
 from cacheaware.decide.recommend import Recommendation, all_unknown, recommend
 from cacheaware.decide.regret import window_s
 from cacheaware.decide.silence import overloaded_and_silent
+from cacheaware.decide.sleeping import awake, with_sleeping
 from cacheaware.decide.supply import Supply, live_pods, supply_of
 from cacheaware.decide.victims import Asked
 from cacheaware.decide.windows import stabilized
@@ -57,10 +58,11 @@ def decide(fleet: FleetView, policy: Policy, memory: Memory, now: float) -> tupl
     current = spec - len(supply.cordoned)
     # 2. What the load asks for: any signal grows, all signals shrink.
     memory, signals = foreseen(fleet, supply, policy, memory, now)
+    working = awake(current, supply)
     found = recommend(
-        without_pool(current, policy), supply, signals, memory, policy=policy, now=now
+        without_pool(working, policy), supply, signals, memory, policy=policy, now=now
     )
-    found = with_pool(found, current, policy)
+    found = with_sleeping(with_pool(found, working, policy), current, supply)
     memory = memory.recommended(found.replicas, now)
     # 3. The windows: the lowest of the one for growing, the highest of the one for shrinking.
     window = window_s(policy.scale_down.stabilization_seconds, memory.changes, now)
@@ -285,6 +287,7 @@ def inputs_of(outcome: Outcome) -> dict[str, float | int | str | None]:
         "empty": sum(pod.view.empty for pod in supply.cordoned),
         "barred": outcome.barred,
         "away": len(supply.away),
+        "sleeping": len(supply.sleeping),
         "terminating": supply.terminating,
         "missing": supply.missing,
         "running": sum(running) if running else None,

@@ -59,7 +59,8 @@ def emptied(pod: Pod, cordoned_s: float) -> Victim:
 
 def worth(load: Load) -> str:
     """What is lost with a pod of this load, in numbers."""
-    parts = [f"{requests(load)}{expected(load)}"]
+    parts = ["its engine sleeps"] if load.sleeping else []
+    parts += [f"{requests(load)}{expected(load)}"]
     parts += [f"{load.used_tokens:,.0f} tokens pinned"] if load.used_tokens is not None else []
     served = prefix_tokens_per_s(load)
     parts += [f"{served:,.0f} prefix tokens/s"] if served is not None else []

@@ -75,7 +75,7 @@ class Outcome:
 def limits_of(outcome: Outcome) -> tuple[str, ...]:
     """What kept the decision from going where the load alone would have led."""
     found, bounds, asked = outcome.recommendation, outcome.bounds, outcome.asked
-    served = bool(outcome.supply.serving or outcome.supply.away)
+    served = bool(outcome.supply.served)
     limits = {
         "unknown": (found.raw is None and served) or found.held,
         "tolerance": found.tolerated,
@@ -129,7 +129,7 @@ def standing(outcome: Outcome) -> Iterable[tuple[str, bool]]:
     yield Reasons.DRAINING, bool(outcome.plan.cordons)
     yield Reasons.UNCORDONED, bool(outcome.plan.uncordons)
     yield Reasons.DRAIN_UNAVAILABLE, outcome.bounded < current
-    yield Reasons.NO_PODS, found.raw is None and bool(supply.away)
+    yield Reasons.NO_PODS, found.raw is None and bool(supply.away + supply.sleeping)
     yield Reasons.UNSCHEDULABLE, out_of_room(outcome)
     yield Reasons.START_OVERDUE, bool(supply.late)
     yield Reasons.AT_MAXIMUM, outcome.stabilized > current >= outcome.bounds.ceiling.replicas
@@ -162,7 +162,8 @@ def waits(outcome: Outcome) -> bool:
 def message_of(outcome: Outcome, reason: str) -> str:
     """The sentence: what was seen, what it needs, what happens and why."""
     supply = outcome.supply
-    parts = [seen(outcome), needs(outcome), unseen(supply), coming(supply), moved(outcome.plan)]
+    parts = [seen(outcome), needs(outcome), unseen(supply), asleep(supply), coming(supply)]
+    parts += [moved(outcome.plan)]
     parts += [UNCAPPED if outcome.gpus_unknown else ""]
     return "; ".join([*(part for part in parts if part), verdict(outcome, reason)])
 
@@ -217,6 +218,14 @@ def unseen(supply: Supply) -> str:
     reasons = sorted({pod.view.unknown.value for pod in silent if pod.view.unknown})
     why = f" ({', '.join(reasons)})" if reasons else ""
     return f"{pods(len(silent))} unknown{why}: idle for growing, full for shrinking"
+
+
+def asleep(supply: Supply) -> str:
+    """Which pods hold a GPU and serve nothing."""
+    count = len(supply.sleeping)
+    if not count:
+        return ""
+    return f"{pods(count)} with a sleeping engine: no supply, and the first to go"
 
 
 def coming(supply: Supply) -> str:

@@ -45,6 +45,8 @@ class PodLoad:
     """That came since the look before, by the engine's counter; 0: the same sample again."""
     adapters: tuple[str, ...] = ()
     """LoRA adapters that requests are using."""
+    sleeping: bool | None = None
+    """Whether its engines sleep: they serve nothing, and their KV cache is discarded."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

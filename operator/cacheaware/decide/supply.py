@@ -51,6 +51,8 @@ class Load(NamedTuple):
     """What its requests still take at the present speed, if each were at its beginning."""
     adapters: tuple[str, ...] = ()
     """LoRA adapters in use."""
+    sleeping: bool = False
+    """The engine is known to sleep."""
 
     @property
     def busy(self) -> bool:
@@ -113,6 +115,8 @@ class Supply:
     """Given up by an earlier round, and not gone: out of the endpoints until they are empty."""
     away: tuple[Pod, ...] = ()
     """Served, and out of the endpoints now: not ready, draining, or cordoned by others."""
+    sleeping: tuple[Pod, ...] = ()
+    """In the endpoints, with an engine that sleeps."""
     starting: tuple[Pod, ...] = ()
     """Ordered, and within their deadline."""
     overdue: tuple[Pod, ...] = ()
@@ -149,12 +153,12 @@ class Supply:
     @property
     def served(self) -> tuple[Pod, ...]:
         """The pods that may hold requests."""
-        return self.serving + self.cordoned + self.away
+        return self.serving + self.cordoned + self.away + self.sleeping
 
     @property
     def live(self) -> tuple[Pod, ...]:
         """All pods but the terminating ones."""
-        return self.serving + self.cordoned + self.away + self.starting + self.overdue
+        return self.served + self.starting + self.overdue
 
 
 def supply_of(
@@ -183,6 +187,7 @@ def supply_of(
         serving=tuple(places.get("serving", ())),
         cordoned=tuple(places.get("cordoned", ())),
         away=tuple(places.get("away", ())),
+        sleeping=tuple(places.get("sleeping", ())),
         starting=tuple(places.get("starting", ())),
         overdue=tuple(places.get("overdue", ())),
         terminating=len(fleet.pods) - len(live),
@@ -216,7 +221,9 @@ def place_of(view: PodView, starts: Starts, deadline_s: float) -> str:
         else:
             late = view.age_s >= deadline_s
         return "overdue" if late else "starting"
-    return "serving" if view.phase is Phase.SERVING and view.ready else "away"
+    if view.phase is not Phase.SERVING or not view.ready:
+        return "away"
+    return "sleeping" if view.load is not None and view.load.sleeping else "serving"
 
 
 def pod_of(view: PodView, keep_stale_s: float) -> Pod:
@@ -259,6 +266,7 @@ def checked(load: PodLoad | None) -> Load | None:
         new,
         seconds_to_empty(load, running, waiting),
         load.adapters,
+        load.sleeping is True,
     )
 
 

@@ -3,12 +3,13 @@
 1. A pod that never served: without a node first, as a ReplicaSet does it, then the youngest.
 2. A pod that is not Ready: it does no work.
 3. The last that serves a LoRA adapter in use is kept while another pod will do.
-4. How long it will take to empty, and so how long a cordon may last. Pods count as alike while one
+4. A pod whose engine sleeps and that holds no request: it does no work, and its cache is gone.
+5. How long it will take to empty, and so how long a cordon may last. Pods count as alike while one
    needs less than about twice as long as the other, so that a request more or less does not decide
    over a warm cache.
-5. Tokens of its requests, which pin its cache.
-6. Prefix tokens that its cache has served lately, per second: they would be computed anew.
-7. Prefix hit ratio, age, name.
+6. Tokens of its requests, which pin its cache.
+7. Prefix tokens that its cache has served lately, per second: they would be computed anew.
+8. Prefix hit ratio, age, name.
 
 What a pod does not tell ranks between what the others tell; a pod whose requests are not known
 ranks as busier than the others, and one of which nothing is known comes last.
@@ -21,6 +22,7 @@ from cacheaware.decide.supply import MOST, Load, Pod, within
 
 Key = tuple[float | str, ...]
 UNKNOWN_WORK = float("inf")
+NO_WORK = -1.0
 
 
 def ranked(pods: Iterable[Pod], fleet: Sequence[Pod], serving: Iterable[Pod]) -> list[Pod]:
@@ -90,6 +92,8 @@ def work_of(loads: Sequence[Load]) -> Callable[[Load], float]:
     timed = all(load.seconds_to_empty is not None for load in busy)
 
     def work(load: Load) -> float:
+        if load.sleeping and not load.busy:
+            return NO_WORK
         amount = load.seconds_to_empty if timed and load.requests else load.requests
         if amount is None:
             return UNKNOWN_WORK

@@ -75,7 +75,8 @@ def load_of(sample: EngineSample, speed: Rates) -> PodLoad:
     """The load that a page reports."""
     hits = first_known(speed.prefix_hit_ratio, sample.prefix_hit_ratio)
     speed = replace(speed, prefix_hit_ratio=hits)
-    return pod_load(sample.running, sample.waiting, kv_state(sample, None), speed)
+    load = pod_load(sample.running, sample.waiting, kv_state(sample, None), speed)
+    return replace(load, sleeping=sample.sleeping)
 
 
 def first_known(*values: float | None) -> float | None:

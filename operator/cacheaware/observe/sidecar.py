@@ -82,7 +82,9 @@ def look_of(state: PodState, phase: Phase, at: float) -> Look:
 def loaded(state: PodState) -> PodLoad:
     """The load, with what only a sidecar tells."""
     load = pod_load(state.running, state.waiting, state.kv, state.rates)
-    return replace(load, adapters=state.adapters) if state.adapters else load
+    if not state.adapters and state.sleeping is None:
+        return load
+    return replace(load, adapters=state.adapters, sleeping=state.sleeping)
 
 
 def reason_of(state: PodState) -> Unknown:

@@ -79,6 +79,7 @@ class Sample(Line):
     ttft: dict[str, JsonValue] | None = None
     tpot: dict[str, JsonValue] | None = None
     e2e: dict[str, JsonValue] | None = None
+    sleeping: bool | None = None
     started_at: float | None = None
     """A number for each start of the engine, not its time."""
 

@@ -96,6 +96,7 @@ class Aliases:
                 arrival_age_s=drain.arrival_age_s,
             ),
             adapters=tuple(f"a{self.number('adapter', name)}" for name in state.adapters),
+            sleeping=state.sleeping,
             problems=tuple(one.value for one in Unknown if one.value in told),
         )
         found: dict[str, Any] = known(pod_state_to_json(shown))

@@ -17,7 +17,9 @@ AUTO = "auto"
 
 _NAMES = tuple((dialect, dialect.names()) for dialect in DIALECTS)
 _WANTED = frozenset[bytes]().union(
-    *(names for _, names in _NAMES), *(dialect.started for dialect in DIALECTS)
+    *(names for _, names in _NAMES),
+    *(dialect.started for dialect in DIALECTS),
+    *(dialect.awake.names for dialect in DIALECTS if dialect.awake),
 )
 FINDER = Finder(_WANTED)
 """Finds every name that any engine's table reads."""

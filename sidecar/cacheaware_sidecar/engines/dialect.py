@@ -66,6 +66,10 @@ class Dialect:
     hit_ratio: Signal | None = None
     adapters: Signal | None = None
     """Labels name the LoRA adapters in use; the value is when the series was written."""
+    awake: Signal | None = None
+    """1 for an engine that is awake, 0 for one that sleeps. It tells of no load, so a page that has
+    nothing else is of no engine.
+    """
     histograms: Mapping[str, tuple[Family, ...]] = field(default_factory=dict)
     """Field of EngineSample -> histograms that tell it, the best first."""
     started: tuple[bytes, ...] = ()

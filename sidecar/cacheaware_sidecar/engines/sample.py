@@ -84,6 +84,8 @@ class EngineSample:
 
     adapters: tuple[str, ...] = ()
     """LoRA adapters that requests are using."""
+    sleeping: bool | None = None
+    """All engines sleep (vLLM's sleep mode): they serve nothing, and their KV is discarded."""
     started_at: float | None = None
     """The engine process's start in its own clock: an identity, never compared with our clock."""
     problems: tuple[str, ...] = ()

@@ -58,6 +58,7 @@ def _sample(dialect: Dialect, found: Found) -> EngineSample:
         waiting_by_reason=_by_reason(reader, dialect.waiting_by_reason),
         prefix_hit_ratio=_hit_ratio(reader, dialect.hit_ratio),
         adapters=_adapters(reader, dialect.adapters),
+        sleeping=_sleeping(reader, dialect.awake),
         started_at=_started(reader, dialect.started),
         **fields,
         models=tuple(sorted(reader.models - {""})),
@@ -122,6 +123,12 @@ def _adapters(reader: Reader, signal: Signal | None) -> tuple[str, ...]:
     kinds = ("running_lora_adapters", "waiting_lora_adapters")
     named = (name.strip() for kind in kinds for name in labels.get(kind, "").split(","))
     return tuple(sorted({name for name in named if name}))
+
+
+def _sleeping(reader: Reader, awake: Signal | None) -> bool | None:
+    """Whether none of the engines is awake; of a pod where one is, requests find that one."""
+    series = reader.series(awake) if awake else None
+    return all(value == 0 for _, value in series) if series else None
 
 
 def _started(reader: Reader, names: tuple[bytes, ...]) -> float | None:

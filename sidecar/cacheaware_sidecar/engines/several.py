@@ -46,6 +46,7 @@ def together(samples: Sequence[EngineSample]) -> EngineSample:
         usage=weighted(samples, [sample.usage for sample in samples]),
         usage_max=None if None in fullest else max(one for one in fullest if one is not None),
         prefix_hit_ratio=weighted(samples, [sample.prefix_hit_ratio for sample in samples]),
+        sleeping=all_sleep([sample.sleeping for sample in samples]),
         started_at=None if None in starts else max(one for one in starts if one is not None),
         problems=tuple(dict.fromkeys(line for sample in samples for line in sample.problems)),
     )
@@ -64,6 +65,17 @@ def weighted(samples: Sequence[EngineSample], ratios: Sequence[float | None]) ->
     weights = sizes if all(sizes) else [1.0] * len(samples)
     shares = zip(ratios, weights, strict=True)
     return sum((ratio or 0.0) * weight for ratio, weight in shares) / sum(weights)
+
+
+def all_sleep(told: Sequence[bool | None]) -> bool | None:
+    """Whether all engines sleep; one that is awake proves that they don't.
+
+    >>> all_sleep([True, None]), all_sleep([None, False]), all_sleep([True, True])
+    (None, False, True)
+    """
+    if False in told:
+        return False
+    return None if None in told else True
 
 
 def reasons(samples: Sequence[EngineSample]) -> tuple[tuple[str, float], ...]:

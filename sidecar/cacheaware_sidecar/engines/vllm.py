@@ -43,6 +43,7 @@ def _dialect(prefix: str, engine_labels: tuple[str, ...], counted: tuple[str, ..
         },
         hit_ratio=signal("gpu_prefix_cache_hit_rate"),
         adapters=signal("lora_requests_info"),
+        awake=Signal(names(prefix, "engine_sleep_state"), where={"sleep_state": "awake"}),
         histograms={
             "ttft": families(prefix, "time_to_first_token_seconds"),
             "tpot": families(

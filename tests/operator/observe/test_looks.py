@@ -41,6 +41,20 @@ def test_a_state_becomes_a_load():
     assert (found.phase, found.seq, found.sample_age_s) == (Phase.SERVING, 1, 0.2)
 
 
+@pytest.mark.parametrize("sleeping", [True, False, None])
+def test_whether_an_engine_sleeps_is_told_by_its_sidecar_or_its_page(sleeping):
+    told = sidecar.look(answer(FakePod().state() | {"sleeping": sleeping}))
+    assert told.load.sleeping is sleeping
+    state = 'vllm:engine_sleep_state{engine="0",sleep_state="awake"} '
+    told = "" if sleeping is None else f"{state}{int(not sleeping)}\n"
+    found = direct.look([answer(PAGE.replace("PROMPT", "1") + told)], no_mark)
+    assert found.load.sleeping is sleeping
+
+
+def test_a_sidecar_that_is_older_does_not_tell_whether_its_engine_sleeps():
+    assert sidecar.look(answer(FakePod().state())).load.sleeping is None
+
+
 TTFT = {"count": 4, "sum": 1.5, "buckets": [[0.5, 3], ["+Inf", 4]]}
 
 

@@ -217,6 +217,13 @@ def test_what_is_known_of_a_sample_stays(recording):
     assert told.ttft == {"count": 3.0, "sum": 1.5, "buckets": [[0.5, 2.0], ["+Inf", 3.0]]}
 
 
+def test_whether_an_engine_sleeps_stays():
+    aliases = Aliases(UID, "Deployment")
+
+    assert aliases.state(replace(STATE, sleeping=True))["sleeping"] is True
+    assert aliases.sample(replace(SAMPLE, sleeping=True)).sleeping is True
+
+
 def test_every_number_of_a_sample_has_its_place():
     left_out = {
         "version", "models", "waiting_by_reason", "kv_dtype", "used_bytes", "capacity_bytes",

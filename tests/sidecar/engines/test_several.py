@@ -52,6 +52,16 @@ def test_two_engines_add_up_and_the_fullest_is_kept():
     assert both.problems == ("a line",)
 
 
+@pytest.mark.parametrize(
+    ("one", "other", "both"),
+    [(True, True, True), (True, False, False), (None, False, False), (True, None, None)],
+)
+def test_engines_on_pages_of_their_own_sleep_together_when_all_do(one, other, both):
+    pages = [replace(ONE, sleeping=one), replace(ONE, sleeping=other)]
+
+    assert together(pages).sleeping is both
+
+
 def test_what_one_engine_does_not_tell_is_unknown_of_all():
     both = together([ONE, replace(ONE, running=None, usage=None, usage_max=None, e2e=None)])
     assert both.running is both.usage is both.usage_max is both.e2e is None

@@ -286,3 +286,31 @@ def test_a_start_is_told_by_the_process_else_by_a_counter():
     created = "vllm:prompt_tokens_created 1.7e9"
     assert scan(page(*load(), created)).started_at == 1.7e9
     assert scan(page(*load(), created, "process_start_time_seconds 5")).started_at == 5
+
+
+def state(engine: str, awake: int) -> list[str]:
+    """vLLM 0.33's one-hot gauge of an engine that is awake, or sleeps at level 1."""
+    labels = f'engine="{engine}",model_name="m",sleep_state='
+    ones = {"awake": awake, "weights_offloaded": 1 - awake, "discard_all": 0}
+    return [f'vllm:engine_sleep_state{{{labels}"{one}"}} {n}.0' for one, n in ones.items()]
+
+
+@pytest.mark.parametrize(
+    ("lines", "sleeping"),
+    [
+        ([], None),
+        (state("0", 1), False),
+        (state("0", 0), True),
+        (["vllm:engine_sleep_state{} 1"], None),
+        (['vllm:engine_sleep_state{sleep_state="awake"} NaN'], None),
+    ],
+)
+def test_an_engine_tells_whether_it_sleeps_or_nothing_is_known(lines, sleeping):
+    assert scan(page(*load(), *lines)).sleeping is sleeping
+
+
+@pytest.mark.parametrize(("other", "sleeping"), [(0, True), (1, False)])
+def test_a_pod_sleeps_when_all_its_engines_do(other, sleeping):
+    both = page(*load("0"), *load("1"), *state("0", 0), *state("1", other))
+
+    assert scan(both).sleeping is sleeping
