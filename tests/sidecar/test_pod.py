@@ -87,6 +87,18 @@ def test_rates_are_of_the_last_minute_and_leave_the_warmup_out(pod):
     assert len(pod.observed._window) <= 14
 
 
+def test_after_a_reset_of_its_prefix_cache_a_pod_tells_other_hits_within_a_minute(pod):
+    """`/reset_prefix_cache` shows on no page but in the hits that fail to come."""
+    queries = hits = 0.0
+    for second in range(4, 165):
+        queries, hits = queries + 100.0, hits + (80.0 if second <= 100 else 0.0)
+        pod.scraped(replace(SAMPLE, prefix_queries=queries, prefix_hits=hits), float(second))
+        if second == 100:
+            assert pod.pod_state(100.0).rates.prefix_hit_ratio == pytest.approx(0.8)
+
+    assert pod.pod_state(164.0).rates.prefix_hit_ratio < 0.05
+
+
 BUCKETS = ((0.1, 3.0), (math.inf, 8.0))
 
 

@@ -8,6 +8,7 @@ from cacheaware.decide.cold_start import expected_s, lead_s
 from cacheaware.decide.decision import Decision, Victim
 from cacheaware.decide.demand import Signal, signals_of, with_past
 from cacheaware.decide.drain import Fleet, plan_of
+from cacheaware.decide.emptied import without_hits
 from cacheaware.decide.explain import Outcome, limits_of, message_of, reason_of
 from cacheaware.decide.fleet import FleetView, PodView
 from cacheaware.decide.forecast import judged
@@ -19,6 +20,7 @@ from cacheaware.decide.pool import with_pool, without_pool
 from cacheaware.decide.rates import paced
 from cacheaware.decide.recommend import Recommendation, all_unknown, recommend
 from cacheaware.decide.regret import window_s
+from cacheaware.decide.retained import without_retained
 from cacheaware.decide.silence import overloaded_and_silent
 from cacheaware.decide.sleeping import awake, with_sleeping
 from cacheaware.decide.supply import Supply, live_pods, supply_of
@@ -198,7 +200,8 @@ def looked(fleet: FleetView, policy: Policy, memory: Memory, now: float) -> tupl
         pod.uid for pod in live if pod.uid in given_up and still_cordoned(pod, fleet)
     )
     memory = memory.cordoning(cordons, now)
-    supply = supply_of(fleet, policy, gone_for, cordons)
+    supply = without_hits(supply_of(fleet, policy, gone_for, cordons))
+    supply = without_retained(supply, policy)
     starting = supply.starting + supply.overdue
     memory = memory.failing(
         frozenset(pod.view.uid for pod in starting if pod.failing),

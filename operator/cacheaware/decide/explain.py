@@ -7,8 +7,10 @@ from cacheaware.decide.bounds import Bounds
 from cacheaware.decide.decision import Victim
 from cacheaware.decide.demand import NANO, Signal
 from cacheaware.decide.drain import Plan
+from cacheaware.decide.emptied import emptied_words
 from cacheaware.decide.policy import Policy
 from cacheaware.decide.recommend import MEASURED, Recommendation
+from cacheaware.decide.retained import retained_words
 from cacheaware.decide.supply import Supply
 from cacheaware.decide.victims import Shrink
 from cacheaware.names import Reasons
@@ -163,7 +165,7 @@ def message_of(outcome: Outcome, reason: str) -> str:
     """The sentence: what was seen, what it needs, what happens and why."""
     supply = outcome.supply
     parts = [seen(outcome), needs(outcome), unseen(supply), asleep(supply), coming(supply)]
-    parts += [moved(outcome.plan)]
+    parts += [retained_words(supply), emptied_words(supply), moved(outcome.plan)]
     parts += [UNCAPPED if outcome.gpus_unknown else ""]
     return "; ".join([*(part for part in parts if part), verdict(outcome, reason)])
 

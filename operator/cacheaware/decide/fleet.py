@@ -43,6 +43,7 @@ class PodLoad:
     generation_tokens_per_request: float | None = None
     new_prompt_tokens: float | None = None
     """That came since the look before, by the engine's counter; 0: the same sample again."""
+    preemptions_per_s: float | None = None
     adapters: tuple[str, ...] = ()
     """LoRA adapters that requests are using."""
     sleeping: bool | None = None
@@ -96,6 +97,14 @@ class PodView:
     """Since the last request that arrived after the cordon began; None: none has."""
     prefill_tokens_per_s: float | None = None
     """How fast its engine prefills one prompt, as its warm-up measured it."""
+    retained_s: float = 0.0
+    """How long its gauge has shown more than its requests can hold: full, with no queue that lasts,
+    no preemption and no slower answers; or in use with no request at all.
+    """
+    emptied_s: float | None = None
+    """Since its KV cache was lost while the pod went on; None: it was not, as far as is known."""
+    emptied_by: str = ""
+    """How it was lost, in a few words."""
     no_cordon: str | None = None
     """Why it can't be cordoned, in a few words; None: it can, or that was not tried yet."""
 

@@ -22,6 +22,7 @@ def pod_load(running: float | None, waiting: float | None, kv: KvState, rates: R
         prompt_tokens_per_request=rates.prompt_tokens_per_request,
         generation_tokens_per_request=rates.generation_tokens_per_request,
         prefix_hit_ratio=rates.prefix_hit_ratio,
+        preemptions_per_s=rates.preemptions_per_s,
     )
 
 

@@ -7,6 +7,8 @@ from typing import Any
 from cacheaware.decide.fleet import PodLoad, PodView, Unknown
 from cacheaware.decide.prefill_speed import Prefilled
 from cacheaware.decide.supply import STARTING
+from cacheaware.observe.emptied import CacheMemory, cached
+from cacheaware.observe.fullness import Fullness, fuller
 from cacheaware.observe.latency import quantile
 from cacheaware.observe.look import Look
 from cacheaware.pods import PodRecord
@@ -72,6 +74,8 @@ class PodMemory:
     seen_at: float = 0.0
     """When the newest good sample was taken, in the operator's clock."""
     idle_rounds: int = 0
+    fullness: Fullness = field(default_factory=Fullness)
+    cache: CacheMemory = field(default_factory=CacheMemory)
 
 
 def measured(memory: PodMemory, now: float) -> Mark | None:
@@ -82,7 +86,8 @@ def measured(memory: PodMemory, now: float) -> Mark | None:
 
 def remember(memory: PodMemory, record: PodRecord, look: Look | None) -> PodMemory:
     """Take in a round's look; None where the pod could not be asked."""
-    memory = _life(memory, record, look)
+    cache = memory.cache if look is None else cached(memory.cache, memory.phase, look)
+    memory = replace(_life(memory, record, look), cache=cache)
     if look is None:
         return _unasked(memory)
     if look.load is None:
@@ -92,7 +97,7 @@ def remember(memory: PodMemory, record: PodRecord, look: Look | None) -> PodMemo
 
 def _unasked(memory: PodMemory) -> PodMemory:
     drain = replace(memory.drain, empty=None)
-    return replace(memory, idle_rounds=0, drain=drain, prefilled=Prefilled())
+    return replace(memory, idle_rounds=0, drain=drain, prefilled=Prefilled(), fullness=Fullness())
 
 
 def _life(memory: PodMemory, record: PodRecord, look: Look | None) -> PodMemory:
@@ -137,6 +142,7 @@ def _silent(memory: PodMemory, look: Look) -> PodMemory:
         counters=memory.counters if slow else Counters(),
         prefilled=Prefilled(),
         idle_rounds=0,
+        fullness=Fullness(),
     )
 
 
@@ -167,6 +173,7 @@ def _heard(memory: PodMemory, look: Look, load: PodLoad) -> PodMemory:
         detail="",
         seen_at=seq_at - seq_age_s,
         idle_rounds=idle_rounds if idle(load) else 0,
+        fullness=memory.fullness if again else fuller(memory.fullness, load, look.at),
     )
 
 
@@ -225,6 +232,7 @@ def pod_view(
     since = memory.served_since or 0.0
     serving = record.ready_since is not None and phase is Phase.SERVING
     drain, cordoned = memory.drain, phase is Phase.CORDONED
+    full_since, emptied_at = memory.fullness.since, memory.cache.emptied_at
     return PodView(
         name=record.name,
         uid=record.uid,
@@ -249,6 +257,9 @@ def pod_view(
         empty=cordoned and drain.empty is True,
         arrival_age_s=drain.arrival_age_s if cordoned else None,
         prefill_tokens_per_s=memory.prefill_tokens_per_s,
+        retained_s=0.0 if full_since is None or unknown else max(0.0, now - full_since),
+        emptied_s=None if emptied_at is None else max(0.0, now - emptied_at),
+        emptied_by=memory.cache.emptied_by,
     )
 
 

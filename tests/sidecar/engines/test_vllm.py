@@ -314,3 +314,11 @@ def test_a_pod_sleeps_when_all_its_engines_do(other, sleeping):
     both = page(*load("0"), *load("1"), *state("0", 0), *state("1", other))
 
     assert scan(both).sleeping is sleeping
+
+
+def test_a_tier_below_the_gpu_is_not_the_cache_that_requests_pin():
+    """vLLM 0.33 with an offloading connector: the CPU's store fills and stays full."""
+    tier = 'vllm:kv_offload_cpu_cache_usage_perc{engine="0",model_name="m"} 1.0'
+    sample = scan(page(tier, *load(usage=0.2)))
+
+    assert (sample.usage, sample.usage_max) == (0.2, 0.2)
