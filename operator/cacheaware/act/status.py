@@ -134,9 +134,20 @@ class StatusWriter:
 
 
 def kept_of(learned: Learned) -> tuple[object, ...]:
-    """What of it is worth a write: a speed counts as another one from a tenth of difference on."""
-    speed = learned.prefill_tokens_per_s
-    return learned.starts, learned.nodes, None if not speed else round(10 * math.log(speed))
+    """What of it is worth a write: a number counts as another one from a tenth of difference on."""
+    sizes, speed = learned.work.sizes, learned.prefill_tokens_per_s
+    return (
+        learned.starts,
+        learned.nodes,
+        tenths(speed),
+        (tenths(sizes.prompt), tenths(sizes.answer)) if sizes else None,
+        tuple(tenths(one.tokens_per_s) for one in learned.work.decode),
+    )
+
+
+def tenths(number: float | None) -> int | None:
+    """A number so that those that differ by less than a tenth are mostly the same."""
+    return round(10 * math.log(number)) if number else None
 
 
 def path(subject: Subject) -> str:

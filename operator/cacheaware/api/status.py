@@ -17,6 +17,7 @@ from cacheaware.decide.cold_start import (
     percentile,
 )
 from cacheaware.decide.decision import Decision
+from cacheaware.decide.learned_work import BANDS, Decode, Sizes, Work
 from cacheaware.decide.prefill_speed import Prefilled, remembered
 
 DATE_TIME: JsonDict = {"format": "date-time"}
@@ -119,8 +120,19 @@ class StartRecord(Model):
     """Until it was Ready."""
 
 
+class DecodeRecord(Model):
+    """How fast a pod makes tokens at a number of running requests."""
+
+    running: float = Field(ge=1)
+    """Requests that ran, the mean."""
+    tokens_per_second: float = Field(ge=0)
+    """Of the whole pod."""
+    looks: Count
+    """That taught it, one a minute and pod: few are little to go by."""
+
+
 class LearnedRecord(Model):
-    """How long pods of this workload take to serve; an operator that starts goes on from it."""
+    """What pods of this workload have taught; an operator that starts goes on from it."""
 
     cold_start_seconds: Count | None = None
     """From created to serving, the median; absent while fewer than five starts were seen."""
@@ -128,6 +140,18 @@ class LearnedRecord(Model):
     """The slowest but one in a hundred; a start that takes half as long again is overdue."""
     prefill_tokens_per_second: Count | None = None
     """Of one pod, as warm-ups measured it, the median."""
+    prompt_tokens_per_request: float | None = Field(default=None, ge=0)
+    """The mean, the last half an hour counting most; absent until it was measured."""
+    generation_tokens_per_request: float | None = Field(default=None, ge=0)
+    """The same of answers."""
+    request_looks: Count | None = None
+    """Looks that taught these two, one a minute and pod: few are little to go by."""
+    decode: list[DecodeRecord] | None = Field(
+        default=None,
+        max_length=BANDS,
+        json_schema_extra={"x-kubernetes-list-type": "atomic"},
+    )
+    """How fast a pod decodes, fewest running requests first; absent until it was measured."""
     starts: list[StartRecord] | None = Field(
         default=None,
         max_length=KEPT,
@@ -227,7 +251,7 @@ def shortened(text: str, limit: int) -> str:
 
 def learned_record(learned: Learned) -> LearnedRecord:
     """What starts have taught, as the status keeps it."""
-    totals = [one.total for one in learned.starts]
+    totals, sizes = [one.total for one in learned.starts], learned.work.sizes
     median, slowest = expected_s(learned.starts), percentile(totals, PERCENTILE)
     return LearnedRecord(
         cold_start_seconds=None if median is None else round(median),
@@ -235,6 +259,18 @@ def learned_record(learned: Learned) -> LearnedRecord:
         prefill_tokens_per_second=None
         if learned.prefill_tokens_per_s is None
         else min(MAX_INT32, round(learned.prefill_tokens_per_s)),
+        prompt_tokens_per_request=None if sizes is None else round(sizes.prompt, 1),
+        generation_tokens_per_request=None if sizes is None else round(sizes.answer, 1),
+        request_looks=None if sizes is None else min(MAX_INT32, sizes.looks),
+        decode=[
+            DecodeRecord(
+                running=max(1.0, round(one.running, 1)),
+                tokens_per_second=round(one.tokens_per_s, 1),
+                looks=min(MAX_INT32, one.looks),
+            )
+            for one in learned.work.decode
+        ]
+        or None,
         starts=[
             StartRecord(
                 schedule=round(one.schedule, 1),
@@ -261,8 +297,21 @@ def learned_of(status: Mapping[str, Any]) -> Learned:
     )
     speed = record.prefill_tokens_per_second
     return Learned(
+        work=work_of(record),
         starts=starts,
         nodes=tuple(record.nodes or ()),
         prefill_tokens_per_s=float(speed) if speed else None,
         prefilled=remembered(float(speed)) if speed else Prefilled(),
+    )
+
+
+def work_of(record: LearnedRecord) -> Work:
+    """What requests were like, as the status kept it."""
+    prompt, answer = record.prompt_tokens_per_request, record.generation_tokens_per_request
+    known = prompt is not None and answer is not None
+    return Work(
+        sizes=Sizes(prompt or 0.0, answer or 0.0, record.request_looks or 0) if known else None,
+        decode=tuple(
+            Decode(one.running, one.tokens_per_second, one.looks) for one in record.decode or ()
+        ),
     )

@@ -9,6 +9,7 @@ from cacheaware.decide.decision import Decision, Victim
 from cacheaware.decide.demand import Signal, signals_of, with_past
 from cacheaware.decide.drain import Fleet, plan_of
 from cacheaware.decide.emptied import without_hits
+from cacheaware.decide.emptying import with_learned
 from cacheaware.decide.explain import Outcome, limits_of, message_of, reason_of
 from cacheaware.decide.fleet import FleetView, PodView
 from cacheaware.decide.forecast import judged
@@ -201,7 +202,7 @@ def looked(fleet: FleetView, policy: Policy, memory: Memory, now: float) -> tupl
     )
     memory = memory.cordoning(cordons, now)
     supply = without_hits(supply_of(fleet, policy, gone_for, cordons))
-    supply = without_retained(supply, policy)
+    supply = with_learned(without_retained(supply, policy), fleet.learned.work)
     starting = supply.starting + supply.overdue
     memory = memory.failing(
         frozenset(pod.view.uid for pod in starting if pod.failing),

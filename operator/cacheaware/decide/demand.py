@@ -188,7 +188,12 @@ def token_signal(supply: Supply, policy: Policy) -> Signal:
     """Pinned tokens and the tokens that waiting requests will pin, less what is cached."""
     sizes = [size for pod in supply.serving if (size := capacity_of(pod)) is not None]
     mean = sum(sizes) / len(sizes)
-    demand = TokenDemand(mean, expected_of(supply), hits=policy.role != "Decode")
+    demand = TokenDemand(
+        mean,
+        expected_of(supply),
+        hits=policy.role != "Decode",
+        learned=all(load.tokens_per_request is None for load in growing(supply)),
+    )
     low, high = summed(supply, demand.amounts)
     return Signal(
         name="kv-tokens",
@@ -211,6 +216,8 @@ class TokenDemand:
     """Tokens of a request of this fleet."""
     hits: bool
     """Whether cached prefixes spare a waiting request its tokens."""
+    learned: bool = False
+    """No pod tells the tokens of a request now: they are as learned."""
 
     def amounts(self, pod: Pod) -> tuple[float, float]:
         """When growing, and when shrinking: a pod whose use is unknown is full then."""
@@ -234,13 +241,19 @@ class TokenDemand:
         size = f"{min(self.expected, self.mean_capacity):,.0f} tokens"
         if self.expected > self.mean_capacity:
             size += f", all that fit into a pod, though {self.expected:,.0f} were measured"
+        size += " as learned before" if self.learned else ""
         return f"a waiting request counts as {size}, less its cached prefix"
 
 
 def expected_of(supply: Supply) -> float | None:
-    """Tokens of a request of this fleet; None: no serving pod tells."""
-    loads = [load for pod in supply.serving if (load := pod.growing_load) is not None]
-    return per_request(loads, attrgetter("tokens_per_request"))
+    """Tokens of a request of this fleet; where no serving pod tells, what was learned."""
+    told = per_request(growing(supply), attrgetter("tokens_per_request"))
+    return supply.request_tokens if told is None else told
+
+
+def growing(supply: Supply) -> list[Load]:
+    """The loads of the serving pods that count when growing."""
+    return [load for pod in supply.serving if (load := pod.growing_load) is not None]
 
 
 def per_request(loads: Sequence[Load], tokens: Callable[[Load], float | None]) -> float | None:

@@ -130,6 +130,8 @@ class Supply:
     """Until the next of the starting pods is expected to serve, by the starts before it."""
     surplus: int = 0
     """More pods than ordered: a shrink is still under way."""
+    request_tokens: float | None = None
+    """Tokens of an average request as learned, for when no pod tells."""
     failed: frozenset[str] = frozenset()
     """Uids of pods that could not start lately, though they may try again at this moment."""
 
@@ -195,6 +197,7 @@ def supply_of(
         missing_overdue=missing_for_s >= deadline_s,
         next_s=next_to_serve(places.get("starting", ()), fleet.learned.starts),
         surplus=max(0, len(live) - fleet.spec_replicas),
+        request_tokens=fleet.learned.work.request_tokens,
     )
 
 

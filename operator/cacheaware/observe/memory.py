@@ -7,6 +7,7 @@ from typing import Any
 from cacheaware.decide.fleet import PodLoad, PodView, Unknown
 from cacheaware.decide.prefill_speed import Prefilled
 from cacheaware.decide.supply import STARTING
+from cacheaware.observe.concurrency import smoothed
 from cacheaware.observe.emptied import CacheMemory, cached
 from cacheaware.observe.fullness import Fullness, fuller
 from cacheaware.observe.latency import quantile
@@ -74,6 +75,8 @@ class PodMemory:
     seen_at: float = 0.0
     """When the newest good sample was taken, in the operator's clock."""
     idle_rounds: int = 0
+    mean_running: float | None = None
+    """Requests that ran over about the last minute."""
     fullness: Fullness = field(default_factory=Fullness)
     cache: CacheMemory = field(default_factory=CacheMemory)
 
@@ -97,7 +100,14 @@ def remember(memory: PodMemory, record: PodRecord, look: Look | None) -> PodMemo
 
 def _unasked(memory: PodMemory) -> PodMemory:
     drain = replace(memory.drain, empty=None)
-    return replace(memory, idle_rounds=0, drain=drain, prefilled=Prefilled(), fullness=Fullness())
+    return replace(
+        memory,
+        idle_rounds=0,
+        drain=drain,
+        prefilled=Prefilled(),
+        mean_running=None,
+        fullness=Fullness(),
+    )
 
 
 def _life(memory: PodMemory, record: PodRecord, look: Look | None) -> PodMemory:
@@ -142,6 +152,7 @@ def _silent(memory: PodMemory, look: Look) -> PodMemory:
         counters=memory.counters if slow else Counters(),
         prefilled=Prefilled(),
         idle_rounds=0,
+        mean_running=None,
         fullness=Fullness(),
     )
 
@@ -173,6 +184,7 @@ def _heard(memory: PodMemory, look: Look, load: PodLoad) -> PodMemory:
         detail="",
         seen_at=seq_at - seq_age_s,
         idle_rounds=idle_rounds if idle(load) else 0,
+        mean_running=smoothed(memory.mean_running, load.running, look.at - memory.seen_at),
         fullness=memory.fullness if again else fuller(memory.fullness, load, look.at),
     )
 

@@ -26,6 +26,7 @@ from cacheaware.decide.policy import Policy
 from cacheaware.decide.room import Room, roomed
 from cacheaware.observe import direct, sidecar
 from cacheaware.observe.cold_starts import learned_from
+from cacheaware.observe.learned_work import with_work
 from cacheaware.observe.look import Look
 from cacheaware.observe.memory import PodMemory, measured
 from cacheaware.observe.observer import fleet_view, seen_of
@@ -163,6 +164,7 @@ class Replay:
             self.learned = replace(self.learned, counted=there)
         self._pods = found.memories
         self.learned, _ = learned_from(self.learned, records, self._pods)
+        self.learned = with_work(self.learned, records, self._pods, now)
         fleet = fleet_view(
             namespace=NAME,
             name=NAME,

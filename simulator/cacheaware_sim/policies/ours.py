@@ -11,6 +11,7 @@ from cacheaware.decide.cold_start import Learned
 from cacheaware.decide.fleet import FleetView, PodView
 from cacheaware.decide.policy import Policy as Wishes
 from cacheaware.observe.cold_starts import learned_from, starting_of
+from cacheaware.observe.learned_work import with_work
 from cacheaware.observe.memory import PodMemory, pod_view, remember
 from cacheaware.observe.sidecar import look_of
 from cacheaware.pods import PodRecord
@@ -84,6 +85,7 @@ class CacheAwarePolicy:
             there = frozenset(record.uid for record in records if record.ready)
             self.learned = Learned(counted=there)
         self.learned, _ = learned_from(self.learned, records, self._pods)
+        self.learned = with_work(self.learned, records, self._pods, seen.now)
         view = self._view(seen, records, self.learned)
         memory = self._memory or Memory.start(seen.replicas, seen.now)
         decision, self._memory = decide(view, self._wishes, memory, seen.now)

@@ -21,6 +21,7 @@ from cacheaware.api.models import CacheAwareScaler
 from cacheaware.decide.cold_start import ColdStart, Learned
 from cacheaware.decide.decision import Decision, Term, Victim
 from cacheaware.decide.fleet import FleetView, PodLoad, PodView
+from cacheaware.decide.learned_work import Decode, Sizes, Work
 from cacheaware.kube import KubeError
 
 SCALERS = (names.GROUP, names.VERSION, names.PLURAL)
@@ -223,6 +224,23 @@ async def test_what_starts_have_taught_is_written_each_ten_minutes_at_most(
     clock[0] = 1200.0
     await writer.write(subject, 1, having_learned(2, desired=6), memory)
     assert len(learned()) == 2
+
+
+@pytest.mark.parametrize(
+    ("then", "written"), [((102.0, 51.0), 100.0), ((150.0, 50.0), 150.0), ((101.0, 90.0), 101.0)]
+)
+async def test_sizes_and_speeds_that_hardly_change_are_not_written_anew(
+    api, writer, subject, then, written
+):
+    memory = StatusMemory()
+    for desired, (prompt, speed) in enumerate([(100.0, 50.0), then], start=4):
+        work = Work(sizes=Sizes(prompt, 10.0, 3), decode=(Decode(4.0, speed, 3),))
+        fleet, made = replace(FLEET, learned=Learned(work=work)), replace(DECISION, desired=desired)
+        await writer.write(subject, 1, replace(FOUND, fleet=fleet, decision=made), memory)
+        memory.learned_at = None
+
+    learned = api.get(SCALERS, "demo", "chat")["status"]["learned"]
+    assert learned["promptTokensPerRequest"] == written
 
 
 async def test_an_operator_goes_on_from_what_the_one_before_it_has_learned(

@@ -15,6 +15,7 @@ from cacheaware.api.status import (
 )
 from cacheaware.decide.cold_start import ColdStart, Learned
 from cacheaware.decide.decision import Decision, Term, Victim
+from cacheaware.decide.learned_work import Decode, Sizes, Work
 from cacheaware.decide.policy import (
     PRUNED,
     SCALE_DOWN,
@@ -212,6 +213,11 @@ def test_a_status_that_was_written_reads_back_equal(case, scaler, stored):
         "learned": {
             "coldStartSeconds": 71,
             "coldStartP99Seconds": 80,
+            "prefillTokensPerSecond": 10240,
+            "promptTokensPerRequest": 900.5,
+            "generationTokensPerRequest": 100.0,
+            "requestLooks": 40,
+            "decode": [{"running": 8.0, "tokensPerSecond": 240.5, "looks": 9}],
             "starts": [{"schedule": 1.0, "pull": 20.0, "load": 40.5, "warm": 9.0}],
             "nodes": ["node-1"],
         },
@@ -243,6 +249,15 @@ def test_what_starts_have_taught_is_kept_and_read_again():
     kept = learned_record(learned).model_dump(by_alias=True, exclude_none=True)
     assert (kept["coldStartSeconds"], kept["coldStartP99Seconds"]) == (71, 73)
     assert learned_of({"learned": kept}) == Learned(starts=starts, nodes=("node-1",))
+
+
+def test_what_requests_have_taught_is_kept_and_read_again():
+    work = Work(sizes=Sizes(900.5, 100.0, 40), decode=(Decode(8.0, 240.5, 9),))
+    kept = learned_record(Learned(work=work)).model_dump(by_alias=True, exclude_none=True)
+
+    assert learned_of({"learned": kept}).work == work
+    del kept["generationTokensPerRequest"]
+    assert learned_of({"learned": kept}).work.sizes is None
 
 
 def test_few_starts_are_kept_without_a_figure():
