@@ -109,6 +109,28 @@ async def test_a_changed_target_starts_with_windows_of_its_own(world):
     assert state.ref.name == "other"
 
 
+async def test_a_sleeping_engine_is_no_supply_and_what_requests_teach_is_kept(world):
+    rates = {
+        "prompt_tokens_per_request": 900.0,
+        "generation_tokens_per_request": 100.0,
+        "generation_tokens_per_s": 50.0,
+    }
+    world.workloads.make = lambda: FakePod(usage=0.79, extra={"rates": rates})
+    await world.workloads.deployment("demo", "chat", 2)
+    asleep, _ = world.workloads.fakes_of("demo", "chat")
+    asleep.usage, asleep.running, asleep.extra = 0.0, 0, {"sleeping": True}
+    await world.scaler(mode="Advise")
+    operator = await world.start()
+    told = "1 pod with a sleeping engine: no supply, and the first to go"
+    await world.until(
+        lambda: told in str(world.status().get("decisions")) and operator.rounds._states, 20
+    )
+
+    (state,) = operator.rounds._states.values()
+    assert state.learned.work.sizes.prompt == 900.0
+    assert state.learned.work.decode[0].tokens_per_s == 50.0
+
+
 async def test_a_statefulset_shrinks_without_deletion_costs(world):
     world.workloads.make = lambda: FakePod(usage=0.0, waiting=0, running=0)
     labels = {"app": "chat"}

@@ -126,6 +126,16 @@ def test_cold_starts_are_learned(policy, serving, starting):
     assert [start.total for start in policy.learned.starts] == [70.0] * 6
 
 
+def test_what_requests_are_like_is_learned(policy, fleet):
+    for now in range(0, 180, 5):
+        counted = {"prompt_tokens": 900.0 * now, "generation_tokens": 100.0 * now}
+        policy.decide(fleet(float(now), 2, running=4.0, usage=0.3, requests=float(now), **counted))
+
+    work = policy.learned.work
+    assert (work.sizes.prompt, work.sizes.answer) == pytest.approx((900.0, 100.0), rel=0.01)
+    assert [(one.running, one.tokens_per_s) for one in work.decode] == [(4.0, pytest.approx(100.0))]
+
+
 def test_nothing_is_kept_of_pods_that_are_gone(policy, serving):
     for number in range(50):
         pods = (serving("old", at=number * 5.0), serving(f"pod-{number}", at=number * 5.0))
