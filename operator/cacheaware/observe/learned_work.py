@@ -33,7 +33,7 @@ def with_work(
     ready = [memories[one.uid] for one in records if one.ready and one.uid in memories]
     fresh = [one for one in ready if one.load is not None and one.unknown is None]
     sizes = [pair for one in fresh if (pair := sizes_of(one.load)) is not None]
-    speeds = [pair for one in fresh if (pair := speed_of(one)) is not None]
+    speeds = [speed for one in fresh if (speed := speed_of(one)) is not None]
     if not sizes and not speeds:
         return learned
     work = with_speeds(with_sizes(learned.work, sizes), speeds)
