@@ -111,6 +111,7 @@ async def test_a_changed_target_starts_with_windows_of_its_own(world):
 
 async def test_a_sleeping_engine_is_no_supply_and_what_requests_teach_is_kept(world):
     rates = {
+        "prompt_tokens_per_s": 1800.0,
         "prompt_tokens_per_request": 900.0,
         "generation_tokens_per_request": 100.0,
         "generation_tokens_per_s": 50.0,
