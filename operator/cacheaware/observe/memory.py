@@ -90,7 +90,7 @@ def measured(memory: PodMemory, now: float) -> Mark | None:
 def remember(memory: PodMemory, record: PodRecord, look: Look | None) -> PodMemory:
     """Take in a round's look; None where the pod could not be asked."""
     cache = memory.cache if look is None else cached(memory.cache, memory.phase, look)
-    memory = replace(_life(memory, record, look), cache=cache)
+    memory = renewed(_life(memory, record, look), cache=cache)
     if look is None:
         return _unasked(memory)
     if look.load is None:
