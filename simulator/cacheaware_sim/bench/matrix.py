@@ -181,9 +181,11 @@ def _main(wanted: Wanted, loads: Iterable[Workload]) -> Iterator[Case]:
     seeds = range(SEEDS if wanted.seeds is None else wanted.seeds)
     for load in loads:
         yield from _policies(wanted, load, MAIN, seeds)
-        for policy, target in product((ORACLE, BOUND), load.levels):
-            if _asked(wanted, policy) and not (policy == BOUND and target != load.levels[-1]):
-                yield Case(workload=load, policy=policy, target=target)
+        for target in (*load.levels, *load.oracle_levels):
+            if _asked(wanted, ORACLE):
+                yield Case(workload=load, policy=ORACLE, target=target)
+        if _asked(wanted, BOUND):
+            yield Case(workload=load, policy=BOUND, target=load.levels[-1])
 
 
 def _band(wanted: Wanted) -> Iterator[Case]:

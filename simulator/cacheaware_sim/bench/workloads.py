@@ -37,6 +37,8 @@ class Workload:
     """The front: so many pods of the 8B model on L40S, from far too few to more than enough."""
     levels: tuple[float, ...] = (99.0,)
     """Per cent of requests that are of interest: the oracle's targets, lines of the tables."""
+    oracle_levels: tuple[float, ...] = ()
+    """Further targets of the oracle alone: so that ours lies between two of them."""
 
     @property
     def generated(self) -> bool:
@@ -62,6 +64,7 @@ CONV = Workload(
     to_s=HOUR_S,
     constants=(4, 5, 6, 7, 8, 10, 12, 16),
     levels=(95.0, 99.0),
+    oracle_levels=(99.5,),
 )
 CODE = Workload(
     name="code",
@@ -84,6 +87,7 @@ MOONCAKE = Workload(
     router="prefix-aware",
     constants=(12, 14, 16, 18, 20, 24, 28, 32, 40),
     levels=(95.0,),
+    oracle_levels=(85.0, 90.0),
 )
 R1 = Workload(
     name="r1",
@@ -95,6 +99,7 @@ R1 = Workload(
     from_s=HOUR_S,
     to_s=3 * HOUR_S,
     constants=(8, 10, 12, 13, 14, 16, 20, 24),
+    oracle_levels=(99.5,),
 )
 PREFILL = Workload(
     name="prefill-heavy",
@@ -105,6 +110,7 @@ PREFILL = Workload(
     to_s=HOUR_S,
     constants=(5, 6, 7, 8, 9, 10, 12, 14, 16, 20),
     levels=(90.0, 99.0),
+    oracle_levels=(98.0, 99.8),
 )
 R1_DAY = replace(
     R1,
@@ -113,6 +119,7 @@ R1_DAY = replace(
     from_s=0.0,
     to_s=24 * HOUR_S,
     constants=(12, 13, 14, 15, 16, 18, 20, 24),
+    oracle_levels=(),
 )
 STANDARD = (CONV, CODE, MOONCAKE, R1, PREFILL)
 ALL = (*STANDARD, R1_DAY)
