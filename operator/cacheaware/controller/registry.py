@@ -93,6 +93,7 @@ def scaler_record(body: Mapping[str, Any]) -> Scaler:
             scheme=engine.scheme.lower(),
             engine=engine.dialect or "auto",
             secret=secret_of(basis.namespace, engine.authorization_secret_ref),
+            latency=policy.ttft_p90_ms is not None,
         ),
     )
 

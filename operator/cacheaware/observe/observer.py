@@ -37,6 +37,8 @@ class Access:
     engine: str = "auto"
     """Whose names to read on a metrics page; auto: by the names on it."""
     secret: SecretRef | None = None
+    latency: bool = True
+    """Whether there is a target for the time to the first token."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +120,8 @@ class Observer:
         if way(record, access) == SIDECAR:
             port = record.sidecar_port or names.SIDECAR_PORT
             url = f"http://{host(record.ip)}:{port}{sidecar.PATH}"
-            return sidecar.look(await self._poller.fetch(Request(url, sidecar.MAX_BYTES)))
+            answer = await self._poller.fetch(Request(url, sidecar.MAX_BYTES))
+            return sidecar.look(answer, latency=access.latency)
         urls = engine_urls(record, access)
         pages = (self._pages.fetch(url, direct.MAX_BYTES, access.secret) for url in urls)
         answers = await asyncio.gather(*pages)

@@ -77,20 +77,38 @@ def part(kind: Any, **others: Any) -> Any:
     return msgspec.defstruct(kind.__name__, [*needed, *optional], gc=False)
 
 
-State = part(PodState, schema=Annotated[int, msgspec.Meta(ge=1, le=SCHEMA)], phase=Phase)
 NO_DRAIN = part(DrainState)()
-DECODER = msgspec.json.Decoder(State)
+NO_LATENCY = Latency()
 
 
-def plain_state(content: bytes) -> PodState | None:
-    """A state as it was answered, its second and third latency left out.
+def decoder(**others: Any) -> msgspec.json.Decoder[Any]:
+    """A decoder of states."""
+    schema = Annotated[int, msgspec.Meta(ge=1, le=SCHEMA)]
+    return msgspec.json.Decoder(part(PodState, schema=schema, phase=Phase, **others))
+
+
+WITH_LATENCY = decoder()
+WITHOUT = decoder(latency=msgspec.Raw)
+
+
+def plain_state(content: bytes, *, latency: bool = True) -> PodState | None:
+    """A state as it was answered.
+
+    Args:
+        content: JSON.
+        latency: Whether the time to the first token is wanted: it is most of a state. The other
+            two latencies are always left out.
 
     Returns:
         What has the fields of a `PodState`; None where the careful reader has to look.
     """
     try:
-        state = DECODER.decode(content)
-        state.latency.ttft_s = histogram(state.latency.ttft_s)
+        if latency:
+            state = WITH_LATENCY.decode(content)
+            state.latency.ttft_s = histogram(state.latency.ttft_s)
+        else:
+            state = WITHOUT.decode(content)
+            state.latency = NO_LATENCY
     except (msgspec.MsgspecError, TypeError, RecursionError):
         return None
     state.drain = NEITHER if state.drain == NO_DRAIN else DrainState(**asdict(state.drain))

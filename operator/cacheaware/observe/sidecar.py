@@ -18,12 +18,17 @@ PATH = "/v1/state"
 MAX_BYTES = 256 * 1024
 
 
-def look(answer: Answer) -> Look:
-    """Read an answer of the sidecar."""
+def look(answer: Answer, *, latency: bool = True) -> Look:
+    """Read an answer of the sidecar.
+
+    Args:
+        answer: Of `/v1/state`.
+        latency: Whether anything asks for the time to the first token.
+    """
     if answer.content is None:
         return _unknown(answer, answer.unknown or Unknown.ERROR, answer.detail)
     try:
-        state = plain_state(answer.content) or careful_state(answer.content)
+        state = plain_state(answer.content, latency=latency) or careful_state(answer.content)
         return look_of(state, Phase(state.phase), answer.at)
     except UnknownSchemaError as error:
         return _unknown(answer, Unknown.SCHEMA, str(error))

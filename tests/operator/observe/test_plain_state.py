@@ -2,7 +2,7 @@
 
 import json
 from copy import deepcopy
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import pytest
 from hypothesis import given
@@ -98,6 +98,13 @@ def test_a_usual_state_is_read_quickly():
     assert found.load.usage == 0.5
     assert found.prefill_tokens_per_s == 10240.0
     assert found == read(careful_state, content)
+
+
+def test_a_latency_that_nobody_asks_for_is_not_read():
+    content = json.dumps(STATE).encode()
+    found = read(lambda body: plain_state(body, latency=False), content)
+    assert found.ttft is None
+    assert replace(found, ttft=read(plain_state, content).ttft) == read(careful_state, content)
 
 
 @pytest.mark.parametrize("kind", [KvState, Rates, Counters, WarmupState, ShapeState, DrainState])
