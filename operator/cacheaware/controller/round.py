@@ -82,6 +82,8 @@ class Sight:
     target: Target
     records: Sequence[PodRecord]
     seen: Seen
+    learned: Learned
+    """Up to now, this look included."""
     fresh: bool
     """The target was read in this round."""
 
@@ -170,7 +172,9 @@ class Round:
         else:
             reading = self.activations.read(scaler.activation)
             seen, state.around.reading = await asyncio.gather(looking, reading)
-        sight = Sight(target, records, seen, fresh)
+        state.pods = seen.memories
+        learned = await self._learned(scaler, state, records)
+        sight = Sight(target, records, seen, learned, fresh)
         return await self._decide(scaler, state, sight, other)
 
     async def _read(self, scaler: Scaler, ref: TargetRef, state: ScalerState) -> Target:
@@ -196,9 +200,8 @@ class Round:
     async def _decide(
         self, scaler: Scaler, state: ScalerState, sight: Sight, other: str | None
     ) -> Situation:
-        target, records, seen = sight.target, sight.records, sight.seen
-        state.pods = seen.memories
-        learned = await self._learned(scaler, state, records)
+        """Decide and act; what is done in here may be done twice, so nothing is learned in it."""
+        target, records, seen, learned = sight.target, sight.records, sight.seen, sight.learned
         scales = scaler.policy.mode == "Scale"
         fleet = fleet_view(
             namespace=scaler.namespace,

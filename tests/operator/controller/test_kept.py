@@ -8,6 +8,7 @@ from tests.operator.fake_pods import DEPLOYMENTS
 
 from cacheaware.controller.kept import Kept, acts
 from cacheaware.decide.decision import Decision, Victim
+from cacheaware.decide.prefill_speed import Prefilled
 from cacheaware.observe.selector import parse_selector
 from cacheaware.observe.target import Target, TargetRef
 from cacheaware.pods import PodRecord
@@ -73,6 +74,27 @@ async def test_before_it_writes_it_reads(world):
         fake.usage, fake.waiting = 0.99, 20
     await world.until(lambda: world.replicas() > 1)
     assert reads(world) > before
+
+
+async def test_a_round_that_reads_anew_before_it_acts_learns_from_its_look_once(world):
+    await loaded(world, replicas=1, usage=0.6, waiting=0)
+    (fake,) = world.workloads.fakes_of("demo", "chat")
+    ended = {"requests": 0.0, "prefill_seconds": 0.0, "prefilled_tokens": 0.0}
+    fake.extra = {"counters": ended}
+    operator = await world.start()
+    await world.until(lambda: world.status().get("decisions"))
+    await world.rounds(3)
+    (state,) = operator.rounds._states.values()
+    state.kept = replace(state.kept, at=operator.round.clock())
+    before = reads(world)
+    fake.extra = {
+        "counters": {"requests": 10.0, "prefill_seconds": 5.0, "prefilled_tokens": 9000.0}
+    }
+    fake.usage, fake.waiting = 0.99, 20
+    await world.until(lambda: world.replicas() > 1)
+
+    assert reads(world) > before
+    assert state.learned.prefilled == Prefilled(seconds=5.0, tokens=9000.0, requests=10.0)
 
 
 def reads(world):
