@@ -263,7 +263,7 @@ def per_request(loads: Sequence[Load], tokens: Callable[[Load], float | None]) -
     a fleet that is too small has many of those.
     """
     told = [(load.began_per_s, each) for load in loads if (each := tokens(load)) is not None]
-    counted = [(began, each) for began, each in told if began is not None]
+    counted = [(began, each) for began, each in told if began]
     if counted:
         return fsum([began * each for began, each in counted]) / fsum([one for one, _ in counted])
     return fsum([each for _, each in told]) / len(told) if told else None

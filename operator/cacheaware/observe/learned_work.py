@@ -6,6 +6,7 @@ from dataclasses import replace
 from cacheaware.decide.cold_start import Learned
 from cacheaware.decide.fleet import PodLoad
 from cacheaware.decide.learned_work import with_sizes, with_speeds
+from cacheaware.decide.supply import MOST, within
 from cacheaware.observe.memory import PodMemory
 from cacheaware.pods import PodRecord
 
@@ -44,20 +45,26 @@ def sizes_of(load: PodLoad | None) -> tuple[float, float, float] | None:
     """Tokens of a request's prompt and answer, and requests per second; None unless all are told.
 
     A pod counts as often as requests began on it: pods that begin one long prompt would count as
-    much as those that begin ten short ones.
+    much as those that begin ten short ones. Impossible numbers are unknown: what was learned from
+    one would be kept for ever.
     """
-    if load is None or not load.prompt_tokens_per_request or not load.prompt_tokens_per_s:
+    if load is None:
         return None
-    if load.generation_tokens_per_request is None:
+    prompt = within(load.prompt_tokens_per_request, MOST)
+    answer = within(load.generation_tokens_per_request, MOST)
+    speed = within(load.prompt_tokens_per_s, MOST)
+    if prompt is None or prompt < 1 or answer is None or not speed:
         return None
-    prompt, answer = load.prompt_tokens_per_request, load.generation_tokens_per_request
-    return prompt, answer, load.prompt_tokens_per_s / prompt
+    return prompt, answer, speed / prompt
 
 
 def speed_of(memory: PodMemory) -> tuple[float, float] | None:
     """The requests that ran and the tokens per second that they made; None of an unsteady load."""
     load, mean = memory.load, memory.mean_running
-    if load is None or not load.running or not load.generation_tokens_per_s or mean is None:
+    if load is None or mean is None:
         return None
-    steady = load.running <= STEADY * mean and mean <= STEADY * load.running
-    return (mean, load.generation_tokens_per_s) if steady and mean >= 1 else None
+    running, speed = within(load.running, MOST), within(load.generation_tokens_per_s, MOST)
+    if not running or not speed:
+        return None
+    steady = running <= STEADY * mean and mean <= STEADY * running
+    return (mean, speed) if steady and mean >= 1 else None

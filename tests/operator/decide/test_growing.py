@@ -54,6 +54,13 @@ def test_a_pod_that_does_not_tell_the_size_of_requests_takes_the_fleets_mean(mak
     assert once(make.fleet([telling, silent])).terms[0].demand == 2_000
 
 
+def test_a_rate_too_small_to_count_a_request_weighs_no_size(make, once):
+    rate = {"prompt_tokens_per_s": 5e-324, "prompt_tokens_per_request": 1e15}
+    pod = make.tokens("a", used=0.0, waiting=2.0, tokens_per_request=1_000.0, **rate)
+
+    assert once(make.fleet([pod])).terms[0].demand == 2_000
+
+
 def test_no_waiting_request_is_larger_than_the_pod_that_it_waits_for(make, once):
     """A rate over a few finished requests may tell more tokens than a request can have."""
     absurd = {"used": 0.0, "capacity": 10_000.0, "tokens_per_request": 34_000.0}

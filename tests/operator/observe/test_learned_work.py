@@ -1,5 +1,6 @@
 """What looks at pods that serve teach about their requests."""
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -72,6 +73,28 @@ def test_half_a_size_is_none_but_the_speed_counts(load):
     work = taught(replace(KNOWN, load=load)).work
 
     assert (work.sizes, len(work.decode)) == (None, 1)
+
+
+@pytest.mark.parametrize(
+    "numbers",
+    [
+        {"prompt_tokens_per_request": 5e-324},
+        {"prompt_tokens_per_request": 1e300},
+        {"generation_tokens_per_request": 1e300},
+        {"prompt_tokens_per_s": 1e300},
+        {"prompt_tokens_per_s": math.nan},
+    ],
+    ids=str,
+)
+def test_impossible_sizes_teach_nothing_that_would_be_kept(numbers):
+    assert taught(replace(KNOWN, load=replace(LOAD, **numbers))).work.sizes is None
+
+
+@pytest.mark.parametrize("speed", [1e300, math.inf, math.nan, -1.0])
+def test_impossible_speeds_teach_nothing(speed):
+    load = replace(LOAD, generation_tokens_per_s=speed)
+
+    assert taught(replace(KNOWN, load=load)).work.decode == ()
 
 
 @pytest.mark.parametrize("mean", [None, 3.9, 16.1])
