@@ -6,7 +6,7 @@ from typing import Any
 
 from cacheaware.decide.fleet import PodLoad, PodView, Unknown
 from cacheaware.decide.prefill_speed import Prefilled
-from cacheaware.decide.supply import STARTING
+from cacheaware.decide.supply import MOST, STARTING, within
 from cacheaware.observe.concurrency import smoothed
 from cacheaware.observe.emptied import CacheMemory, cached
 from cacheaware.observe.fullness import Fullness, fuller
@@ -200,10 +200,22 @@ def grown(before: float | None, now: float | None) -> float | None:
 
 
 def prefilled_between(before: Counters, now: Counters) -> Prefilled:
-    """The requests that ended between two looks; none where the engine doesn't tell."""
-    seconds = grown(before.prefill_seconds, now.prefill_seconds)
-    tokens = grown(before.prefilled_tokens, now.prefilled_tokens)
-    requests = grown(before.requests, now.requests)
+    """The requests that ended between two looks; none where the engine doesn't tell.
+
+    Of a new engine all three begin anew, though one may have passed the old one's already.
+    """
+    old = (before.prefill_seconds, before.prefilled_tokens, before.requests)
+    new = (now.prefill_seconds, now.prefilled_tokens, now.requests)
+    pairs = [
+        (was, total)
+        for was, total in zip(old, new, strict=True)
+        if was is not None and total is not None
+    ]
+    if len(pairs) < len(new):
+        return Prefilled()
+    anew = any(total < was for was, total in pairs)
+    came = [within(total if anew else total - was, MOST) for was, total in pairs]
+    seconds, tokens, requests = came
     if seconds is None or tokens is None or requests is None:
         return Prefilled()
     return Prefilled(seconds=seconds, tokens=tokens, requests=requests)

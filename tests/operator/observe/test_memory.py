@@ -210,6 +210,24 @@ def test_a_counter_that_fell_has_begun_anew():
     assert memory.prefilled == Prefilled(seconds=1.0, tokens=250.0, requests=2.0)
 
 
+def test_of_a_new_engine_nothing_is_measured_against_the_one_before():
+    memory = after(
+        look(0.0, seq=1, counters=counted(1000.0, 50.0, 20.0, 800.0)),
+        look(5.0, seq=2, counters=counted(3000.0, 2.0, 1.0, 2500.0)),
+    )
+
+    assert memory.prefilled == Prefilled(seconds=1.0, tokens=2500.0, requests=2.0)
+
+
+def test_impossible_totals_are_unknown():
+    memory = after(
+        look(0.0, seq=1, counters=counted(1000.0, 5.0, 2.0, 800.0)),
+        look(5.0, seq=2, counters=counted(1600.0, 8.0, 1e300, 1200.0)),
+    )
+
+    assert memory.prefilled == Prefilled()
+
+
 def test_an_engine_that_does_not_tell_its_prefill_adds_nothing():
     memory = after(
         look(0.0, seq=1, counters=counted(1000.0, 5.0)),
