@@ -139,7 +139,9 @@ class LearnedRecord(Model):
     cold_start_p99_seconds: Count | None = None
     """The slowest but one in a hundred; a start that takes half as long again is overdue."""
     prefill_tokens_per_second: Count | None = None
-    """Of one pod, as warm-ups measured it, the median."""
+    """Of one pod in service, as requests that ended tell it; before that by the warm-ups."""
+    prefill_seconds: Count | None = None
+    """Seconds of prefill that tell it; absent where the warm-ups do."""
     prompt_tokens_per_request: float | None = Field(default=None, ge=0)
     """The mean, the last half an hour counting most; absent until it was measured."""
     generation_tokens_per_request: float | None = Field(default=None, ge=0)
@@ -259,6 +261,9 @@ def learned_record(learned: Learned) -> LearnedRecord:
         prefill_tokens_per_second=None
         if learned.prefill_tokens_per_s is None
         else min(MAX_INT32, round(learned.prefill_tokens_per_s)),
+        prefill_seconds=min(MAX_INT32, int(learned.prefilled.seconds))
+        if learned.prefilled.known
+        else None,
         prompt_tokens_per_request=None if sizes is None else round(sizes.prompt, 1),
         generation_tokens_per_request=None if sizes is None else round(sizes.answer, 1),
         request_looks=None if sizes is None else min(MAX_INT32, sizes.looks),
@@ -295,13 +300,13 @@ def learned_of(status: Mapping[str, Any]) -> Learned:
         ColdStart(schedule=one.schedule, pull=one.pull, load=one.load, warm=one.warm)
         for one in record.starts or ()
     )
-    speed = record.prefill_tokens_per_second
+    speed, seconds = record.prefill_tokens_per_second, record.prefill_seconds
     return Learned(
         work=work_of(record),
         starts=starts,
         nodes=tuple(record.nodes or ()),
         prefill_tokens_per_s=float(speed) if speed else None,
-        prefilled=remembered(float(speed)) if speed else Prefilled(),
+        prefilled=remembered(float(speed), float(seconds)) if speed and seconds else Prefilled(),
     )
 
 

@@ -34,8 +34,8 @@ class Prefilled:
 
     @property
     def known(self) -> bool:
-        """Whether they are enough, and long enough, to tell a speed."""
-        return self.seconds >= ENOUGH_S and self.tokens >= LONG * self.requests
+        """Whether they are enough, and long enough, to tell a speed, one of a token/s at least."""
+        return self.seconds >= ENOUGH_S and self.tokens >= max(LONG * self.requests, self.seconds)
 
     def with_more(self, new: "Prefilled") -> "Prefilled":
         """With those that have ended since; the older ones fade as more come.
@@ -68,6 +68,10 @@ def in_service(prefilled: Prefilled, idle: float | None) -> float | None:
     return None if idle is None else idle * IN_SERVICE
 
 
-def remembered(tokens_per_s: float) -> Prefilled:
-    """A speed that was known before this operator began: just enough to tell it."""
-    return Prefilled(seconds=ENOUGH_S, tokens=tokens_per_s * ENOUGH_S)
+def remembered(tokens_per_s: float, seconds: float) -> Prefilled:
+    """A speed that so many seconds of prefill had told before this operator began.
+
+    How long those prompts were is not known: they count as no longer than needed.
+    """
+    tokens = tokens_per_s * seconds
+    return Prefilled(seconds=seconds, tokens=tokens, requests=tokens / LONG)

@@ -25,6 +25,7 @@ from cacheaware.decide.policy import (
     RatePolicy,
     Schedule,
 )
+from cacheaware.decide.prefill_speed import Prefilled, in_service
 
 
 def read(body):
@@ -214,6 +215,7 @@ def test_a_status_that_was_written_reads_back_equal(case, scaler, stored):
             "coldStartSeconds": 71,
             "coldStartP99Seconds": 80,
             "prefillTokensPerSecond": 10240,
+            "prefillSeconds": 600,
             "promptTokensPerRequest": 900.5,
             "generationTokensPerRequest": 100.0,
             "requestLooks": 40,
@@ -258,6 +260,21 @@ def test_what_requests_have_taught_is_kept_and_read_again():
     assert learned_of({"learned": kept}).work == work
     del kept["generationTokensPerRequest"]
     assert learned_of({"learned": kept}).work.sizes is None
+
+
+def test_a_speed_that_requests_have_told_goes_on_and_one_of_warm_ups_is_measured_again():
+    told = Prefilled(seconds=100.0, tokens=500_000.0, requests=50.0)
+    served = Learned(prefill_tokens_per_s=5000.0, prefilled=told)
+    warmed = Learned(prefill_tokens_per_s=9000.0)
+
+    kept, guessed = [
+        learned_of({"learned": learned_record(one).model_dump(by_alias=True, exclude_none=True)})
+        for one in (served, warmed)
+    ]
+
+    assert in_service(kept.prefilled, idle=12_000.0) == 5000.0
+    assert guessed.prefill_tokens_per_s == 9000.0
+    assert in_service(guessed.prefilled, idle=24_000.0) == 18_000.0
 
 
 def test_few_starts_are_kept_without_a_figure():
