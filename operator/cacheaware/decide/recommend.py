@@ -27,6 +27,8 @@ class Recommendation:
     """The load differs from the target, but by less than the tolerance."""
     held: bool = False
     """It would shrink if what is unknown were idle."""
+    doubted: bool = False
+    """It would grow if what is unknown were full."""
     silent: bool = False
     """Most pods time out above target."""
     fallback: bool = False
@@ -125,6 +127,7 @@ def told(
         terms=terms,
         tolerated=replicas == current != raw,
         held=low < current <= high,
+        doubted=low <= current < high,
     )
 
 

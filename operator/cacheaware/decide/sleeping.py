@@ -20,8 +20,8 @@ def awake(current: int, supply: Supply) -> int:
 def with_sleeping(found: Recommendation, current: int, supply: Supply) -> Recommendation:
     """What is asked of the whole fleet, its sleeping pods included.
 
-    Where more pods are to serve, or nothing is known, those that sleep stay and come on top. Where
-    the pods that are awake will do, the others are not needed.
+    Where more pods are to serve, or may have to by what is not known, those that sleep stay and
+    come on top. Where the pods that are awake will do, the others are not needed.
 
     >>> from cacheaware.decide.fleet import PodView
     >>> from cacheaware.decide.supply import Pod
@@ -32,6 +32,7 @@ def with_sleeping(found: Recommendation, current: int, supply: Supply) -> Recomm
     2
     """
     grows = found.replicas > awake(current, supply)
-    if grows or found.raw is None or found.silent or found.fallback:
+    unsure = found.raw is None or found.doubted
+    if grows or unsure or found.silent or found.fallback:
         return replace(found, replicas=found.replicas + len(supply.sleeping))
     return found

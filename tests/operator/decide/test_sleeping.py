@@ -60,6 +60,15 @@ def test_while_the_rest_will_just_do_it_goes_after_the_window(make, rounds):
     assert (decision.desired, [one.pod for one in decision.victims]) == (2, ["c"])
 
 
+def test_while_what_is_unknown_may_need_more_than_are_awake_it_stays(make, once):
+    pods = [make.pod(name, kv=0.79, running=8.0) for name in "ab"]
+    silent = make.unknown("c")
+
+    decision = once(make.fleet([*pods, silent, asleep(make, "d")]), **FREE)
+
+    assert (decision.desired, decision.victims, decision.cordons) == (4, (), ())
+
+
 def test_it_is_the_first_to_go_before_a_pod_that_is_as_empty(make, once):
     pods = [
         make.idle("a", load=PodLoad(usage=0.0, running=0.0, waiting=0.0)),
