@@ -10,8 +10,8 @@ from typing import Any
 from cacheaware.act.conditions import Situation, conditions, dated
 from cacheaware.act.events import Subject, timestamp
 from cacheaware.api.status import MAX_DECISIONS, learned_of, learned_record, record_of
-from cacheaware.decide.cold_start import Learned
 from cacheaware.decide.decision import Decision
+from cacheaware.decide.learned import Learned
 from cacheaware.kube import Kube, KubeError
 from cacheaware.paths import scalers_path
 

@@ -7,16 +7,9 @@ from pydantic import Field, ValidationError
 from pydantic.config import JsonDict
 
 from cacheaware.api.base import Count, Model
-from cacheaware.decide.cold_start import (
-    ENOUGH,
-    KEPT,
-    PERCENTILE,
-    ColdStart,
-    Learned,
-    expected_s,
-    percentile,
-)
+from cacheaware.decide.cold_start import ENOUGH, KEPT, PERCENTILE, ColdStart, expected_s, percentile
 from cacheaware.decide.decision import Decision
+from cacheaware.decide.learned import Learned
 from cacheaware.decide.learned_work import BANDS, Decode, Sizes, Work
 from cacheaware.decide.prefill_speed import Prefilled, remembered
 

@@ -17,13 +17,13 @@ from cacheaware.act.verify import WrittenShrink, shrink_of
 from cacheaware.controller.circumstances import Surroundings
 from cacheaware.controller.claims import Claims, Standing
 from cacheaware.controller.conflicts import conflict
-from cacheaware.controller.kept import Kept, acts
+from cacheaware.controller.kept_target import Kept, acts
 from cacheaware.controller.registry import Registry, Scaler
 from cacheaware.controller.report import Reporter, ReportMemory
 from cacheaware.decide import Memory, decide
-from cacheaware.decide.cold_start import Learned
 from cacheaware.decide.decision import Decision
 from cacheaware.decide.fleet import FleetView
+from cacheaware.decide.learned import Learned
 from cacheaware.decide.room import NODE_SECONDS
 from cacheaware.decide.victims import BY_COST
 from cacheaware.kube import BACKING_OFF, Kube, KubeError

@@ -7,12 +7,9 @@ else half an hour.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from math import ceil
-
-from cacheaware.decide.learned_work import Work
-from cacheaware.decide.prefill_speed import Prefilled
 
 ENOUGH = 5
 """Fewer starts than this tell nothing."""
@@ -76,25 +73,6 @@ class Starting:
 
 
 Starts = tuple[ColdStart, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Learned:
-    """What starts and requests have taught; kept from round to round and in the status."""
-
-    starts: Starts = ()
-    prefill_tokens_per_s: float | None = None
-    """Of one pod in service."""
-    prefilled: Prefilled = field(default_factory=Prefilled)
-    """What ended lately, in all pods."""
-    work: Work = field(default_factory=Work)
-    """What its requests are like."""
-    taught_at: float | None = None
-    """When looks last taught that, in the operator's clock."""
-    nodes: tuple[str, ...] = ()
-    """Nodes on which a pod has served, the newest last: the image is there."""
-    counted: frozenset[str] = frozenset()
-    """Uids of living pods whose start is counted, or was not seen."""
 
 
 def with_start(starts: Starts, new: ColdStart) -> Starts:

@@ -8,12 +8,11 @@ from cacheaware.decide.cold_start import expected_s, lead_s
 from cacheaware.decide.decision import Decision, Victim
 from cacheaware.decide.demand import Signal, signals_of, with_past
 from cacheaware.decide.drain import Fleet, plan_of
-from cacheaware.decide.emptied import without_hits
-from cacheaware.decide.emptying import with_learned
 from cacheaware.decide.explain import Outcome, limits_of, message_of, reason_of
 from cacheaware.decide.fleet import FleetView, PodView
 from cacheaware.decide.forecast import judged
 from cacheaware.decide.history import noted
+from cacheaware.decide.lost_cache import without_hits
 from cacheaware.decide.memory import Memory
 from cacheaware.decide.need import moment_of
 from cacheaware.decide.policy import Policy
@@ -25,6 +24,7 @@ from cacheaware.decide.retained import without_retained
 from cacheaware.decide.silence import overloaded_and_silent
 from cacheaware.decide.sleeping import awake, with_sleeping
 from cacheaware.decide.supply import Supply, live_pods, supply_of
+from cacheaware.decide.time_to_empty import with_time_to_empty
 from cacheaware.decide.victims import Asked
 from cacheaware.decide.windows import stabilized
 from cacheaware.decide.zero import at_zero, may_sleep
@@ -202,7 +202,7 @@ def looked(fleet: FleetView, policy: Policy, memory: Memory, now: float) -> tupl
     )
     memory = memory.cordoning(cordons, now)
     supply = without_hits(supply_of(fleet, policy, gone_for, cordons))
-    supply = with_learned(without_retained(supply, policy), fleet.learned.work)
+    supply = with_time_to_empty(without_retained(supply, policy), fleet.learned.work)
     starting = supply.starting + supply.overdue
     memory = memory.failing(
         frozenset(pod.view.uid for pod in starting if pod.failing),

@@ -7,7 +7,7 @@ from cacheaware.decide.bounds import Bounds
 from cacheaware.decide.decision import Victim
 from cacheaware.decide.demand import NANO, Signal
 from cacheaware.decide.drain import Plan
-from cacheaware.decide.emptied import emptied_words
+from cacheaware.decide.lost_cache import emptied_words
 from cacheaware.decide.policy import Policy
 from cacheaware.decide.recommend import MEASURED, Recommendation
 from cacheaware.decide.retained import retained_words

@@ -4,7 +4,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from cacheaware.decide.circumstances import Circumstances
-from cacheaware.decide.cold_start import Learned, Starting
+from cacheaware.decide.cold_start import Starting
+from cacheaware.decide.learned import Learned
 from cacheaware_sidecar.phase import Phase
 
 

@@ -7,14 +7,8 @@ sidecar tells how long the engine took to warm up, which the API can't.
 from collections.abc import Iterable
 from dataclasses import replace
 
-from cacheaware.decide.cold_start import (
-    ColdStart,
-    Learned,
-    Stage,
-    Starting,
-    percentile,
-    with_start,
-)
+from cacheaware.decide.cold_start import ColdStart, Stage, Starting, percentile, with_start
+from cacheaware.decide.learned import Learned
 from cacheaware.decide.prefill_speed import in_service
 from cacheaware.observe.memory import PodMemory
 from cacheaware.pods import PodRecord

@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from cacheaware.decide.cold_start import Learned
 from cacheaware.decide.fleet import PodLoad
+from cacheaware.decide.learned import Learned
 from cacheaware.decide.learned_work import with_sizes, with_speeds
 from cacheaware.decide.supply import MOST, within
 from cacheaware.observe.memory import PodMemory

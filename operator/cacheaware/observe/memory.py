@@ -7,11 +7,10 @@ from typing import Any
 from cacheaware.decide.fleet import PodLoad, PodView, Unknown
 from cacheaware.decide.prefill_speed import Prefilled
 from cacheaware.decide.supply import MOST, STARTING, within
-from cacheaware.observe.concurrency import smoothed
-from cacheaware.observe.emptied import CacheMemory, cached
-from cacheaware.observe.fullness import Fullness, fuller
 from cacheaware.observe.latency import quantile
 from cacheaware.observe.look import Look
+from cacheaware.observe.lost_cache import CacheMemory, cached
+from cacheaware.observe.retained import Fullness, fuller
 from cacheaware.pods import PodRecord
 from cacheaware_sidecar.engines.sample import EngineSample, Histogram
 from cacheaware_sidecar.phase import Phase
@@ -19,6 +18,8 @@ from cacheaware_sidecar.state import Counters, DrainState, StartState
 
 WINDOW_SECONDS = 30.0
 """Rates and latencies are measured over one to two of these."""
+SMOOTH_SECONDS = 60.0
+"""The mean of what ran is over about this time, as a sidecar's rates are."""
 PINNED_NOTHING = 0.005
 """Engines that count their null block as used show a small usage when empty."""
 
@@ -187,6 +188,17 @@ def _heard(memory: PodMemory, look: Look, load: PodLoad) -> PodMemory:
         mean_running=smoothed(memory.mean_running, load.running, look.at - memory.seen_at),
         fullness=memory.fullness if again else fuller(memory.fullness, load, look.at),
     )
+
+
+def smoothed(before: float | None, running: float | None, seconds: float) -> float | None:
+    """The requests that ran over about the last minute; None where that is not known now.
+
+    >>> smoothed(4.0, 10.0, 30.0), smoothed(None, 10.0, 5.0), smoothed(4.0, None, 5.0)
+    (7.0, 10.0, None)
+    """
+    if running is None or before is None:
+        return running
+    return before + (running - before) * min(1.0, max(0.0, seconds) / SMOOTH_SECONDS)
 
 
 def grown(before: float | None, now: float | None) -> float | None:

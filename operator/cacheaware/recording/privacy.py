@@ -8,10 +8,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
-from cacheaware.decide.cold_start import Learned
 from cacheaware.decide.fleet import Unknown
+from cacheaware.decide.learned import Learned
 from cacheaware.decide.victims import BY_ORDINAL, NO_ORDINAL, ordinal
-from cacheaware.observe.prefill_speed import PROMPTS
+from cacheaware.observe.warmup_speed import PROMPTS
 from cacheaware.pods import PodRecord
 from cacheaware.recording import lines
 from cacheaware_sidecar.engines import EngineSample, Histogram

@@ -19,9 +19,10 @@ from cacheaware.api.policy import policy_of
 from cacheaware.controller.round import with_starts
 from cacheaware.decide import Memory, decide
 from cacheaware.decide.circumstances import Circumstances
-from cacheaware.decide.cold_start import ColdStart, Learned, percentile
+from cacheaware.decide.cold_start import ColdStart, percentile
 from cacheaware.decide.decision import Decision
 from cacheaware.decide.fleet import FleetView
+from cacheaware.decide.learned import Learned
 from cacheaware.decide.policy import Policy
 from cacheaware.decide.room import Room, roomed
 from cacheaware.observe import direct, sidecar

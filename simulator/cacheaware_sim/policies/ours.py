@@ -7,8 +7,8 @@ operator's memory of pods, learned cold starts, `decide`. Only HTTP, JSON and th
 from dataclasses import replace
 
 from cacheaware.decide import Memory, decide
-from cacheaware.decide.cold_start import Learned
 from cacheaware.decide.fleet import FleetView, PodView
+from cacheaware.decide.learned import Learned
 from cacheaware.decide.policy import Policy as Wishes
 from cacheaware.observe.cold_starts import learned_from, starting_of
 from cacheaware.observe.learned_work import with_work

@@ -18,9 +18,10 @@ from cacheaware.act.status import (
     with_decision,
 )
 from cacheaware.api.models import CacheAwareScaler
-from cacheaware.decide.cold_start import ColdStart, Learned
+from cacheaware.decide.cold_start import ColdStart
 from cacheaware.decide.decision import Decision, Term, Victim
 from cacheaware.decide.fleet import FleetView, PodLoad, PodView
+from cacheaware.decide.learned import Learned
 from cacheaware.decide.learned_work import Decode, Sizes, Work
 from cacheaware.kube import KubeError
 

@@ -13,8 +13,9 @@ from cacheaware.api.status import (
     learned_of,
     learned_record,
 )
-from cacheaware.decide.cold_start import ColdStart, Learned
+from cacheaware.decide.cold_start import ColdStart
 from cacheaware.decide.decision import Decision, Term, Victim
+from cacheaware.decide.learned import Learned
 from cacheaware.decide.learned_work import Decode, Sizes, Work
 from cacheaware.decide.policy import (
     PRUNED,

@@ -8,8 +8,8 @@ from cacheaware.controller.circumstances import Surroundings
 from cacheaware.controller.registry import scaler_record
 from cacheaware.controller.round import with_starts
 from cacheaware.decide.circumstances import Fit, Reading
-from cacheaware.decide.cold_start import Learned
 from cacheaware.decide.fleet import FleetView
+from cacheaware.decide.learned import Learned
 from cacheaware.observe.memory import PodMemory, pod_view
 from cacheaware.observe.target import Target, TargetRef
 from cacheaware.pods import pod_record, seconds

@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from cacheaware.decide.cold_start import ColdStart, Learned, lead_s
+from cacheaware.decide.cold_start import ColdStart, lead_s
+from cacheaware.decide.learned import Learned
 from cacheaware.decide.policy import Policy, RatePolicy, Rules
 
 FAST = Rules(stabilization_seconds=0, policies=(RatePolicy("Pods", 100, 15),))

@@ -7,7 +7,6 @@ from cacheaware.decide.cold_start import (
     LEAST_S,
     UNLEARNED_S,
     ColdStart,
-    Learned,
     Stage,
     Starting,
     deadline_s,
@@ -17,6 +16,7 @@ from cacheaware.decide.cold_start import (
     percentile,
     with_start,
 )
+from cacheaware.decide.learned import Learned
 
 
 def start(schedule=1.0, pull=20.0, load=40.0, warm=8.0):

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cacheaware.decide.cold_start import Learned
 from cacheaware.decide.fleet import PodLoad
+from cacheaware.decide.learned import Learned
 from cacheaware.decide.learned_work import (
     BANDS,
     Decode,

@@ -4,7 +4,8 @@ from itertools import permutations
 
 import pytest
 
-from cacheaware.decide.cold_start import ColdStart, Learned, Stage, Starting
+from cacheaware.decide.cold_start import ColdStart, Stage, Starting
+from cacheaware.decide.learned import Learned
 from cacheaware.decide.room import Room, roomed
 
 QUICK = Learned(starts=(ColdStart(schedule=1, pull=1, load=30, warm=5),) * 5)

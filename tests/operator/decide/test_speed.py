@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from cacheaware.decide import Memory, decide
-from cacheaware.decide.cold_start import Learned
+from cacheaware.decide.learned import Learned
 from cacheaware.decide.policy import Policy, RatePolicy, Rules
 
 BUDGET_S = 0.002

@@ -2,7 +2,8 @@ from dataclasses import replace
 
 import pytest
 
-from cacheaware.decide.cold_start import ColdStart, Learned, Stage, Starting
+from cacheaware.decide.cold_start import ColdStart, Stage, Starting
+from cacheaware.decide.learned import Learned
 from cacheaware.decide.prefill_speed import IN_SERVICE, Prefilled
 from cacheaware.observe.cold_starts import cold_start_of, learned_from, starting_of
 from cacheaware.observe.memory import PodMemory

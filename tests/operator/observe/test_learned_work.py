@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from cacheaware.decide.cold_start import Learned
 from cacheaware.decide.fleet import PodLoad, Unknown
+from cacheaware.decide.learned import Learned
 from cacheaware.decide.learned_work import Decode, Sizes
 from cacheaware.observe.learned_work import with_work
 from cacheaware.observe.look import SIDECAR, Look

@@ -4,8 +4,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from cacheaware.decide.cold_start import Learned
 from cacheaware.decide.decision import Decision
+from cacheaware.decide.learned import Learned
 from cacheaware.recording import lines
 from cacheaware.recording.histories import BEHAVIOR
 from cacheaware.recording.privacy import Aliases, header_of, pod_line, sidecar_look

@@ -6,7 +6,8 @@ from dataclasses import fields, replace
 
 import pytest
 
-from cacheaware.decide.cold_start import ColdStart, Learned
+from cacheaware.decide.cold_start import ColdStart
+from cacheaware.decide.learned import Learned
 from cacheaware.pods import PodRecord
 from cacheaware.recording import lines
 from cacheaware.recording.lines import written

@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from cacheaware.decide.fleet import PodLoad, Unknown
-from cacheaware.observe.fullness import Fullness, fuller
 from cacheaware.observe.look import SIDECAR, Look
 from cacheaware.observe.memory import PodMemory, pod_view, remember
+from cacheaware.observe.retained import Fullness, fuller
 from cacheaware.pods import PodRecord
 
 FULL = PodLoad(usage=0.99, running=4.0, waiting=0.0, generation_tokens_per_s=100.0)

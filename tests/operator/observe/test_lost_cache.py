@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 from cacheaware.decide.fleet import PodLoad, Unknown
-from cacheaware.observe.emptied import ANEW, WOKE
 from cacheaware.observe.look import DIRECT, SIDECAR, Look
+from cacheaware.observe.lost_cache import ANEW, WOKE
 from cacheaware.observe.memory import PodMemory, pod_view, remember
 from cacheaware.pods import PodRecord
 from cacheaware_sidecar.phase import Phase

@@ -2,7 +2,7 @@
 
 import pytest
 
-from cacheaware.observe.prefill_speed import prefill_tokens_per_s
+from cacheaware.observe.warmup_speed import prefill_tokens_per_s
 from cacheaware_sidecar.state import ShapeState
 
 

@@ -6,7 +6,7 @@ from cacheaware.decide.learned_work import Work, decode_speed
 from cacheaware.decide.supply import MOST, Pod, Supply, within
 
 
-def with_learned(supply: Supply, work: Work) -> Supply:
+def with_time_to_empty(supply: Supply, work: Work) -> Supply:
     """The supply with the time to empty of each pod that holds requests, as far as it is known."""
     if work.sizes is None:
         return supply

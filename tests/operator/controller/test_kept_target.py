@@ -6,7 +6,7 @@ import pytest
 from tests.operator.controller.test_operator import loaded
 from tests.operator.fake_pods import DEPLOYMENTS
 
-from cacheaware.controller.kept import Kept, acts
+from cacheaware.controller.kept_target import Kept, acts
 from cacheaware.decide.decision import Decision, Victim
 from cacheaware.decide.prefill_speed import Prefilled
 from cacheaware.observe.selector import parse_selector

@@ -2,8 +2,8 @@
 
 import pytest
 
-from cacheaware.decide.cold_start import Learned
 from cacheaware.decide.fleet import PodLoad
+from cacheaware.decide.learned import Learned
 from cacheaware.decide.policy import RatePolicy, Rules
 
 FAST = Rules(stabilization_seconds=0, policies=(RatePolicy("Pods", 1, 15),))
