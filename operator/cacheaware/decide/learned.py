@@ -1,4 +1,4 @@
-"""All that a workload has taught: how long it starts, how fast it prefills, what requests are like."""
+"""What a workload has taught: how long it starts, how fast it prefills, what it is asked."""
 
 from dataclasses import dataclass, field
 
