@@ -51,18 +51,23 @@ class Counters:
     requests: float | None = None
     """That have ended."""
     prefill_seconds: float | None = None
-    """Of those."""
+    """Of those: of the pod, whose data-parallel engines prefill at the same time."""
     prefilled_tokens: float | None = None
     """Of those, without what was found in the prefix cache."""
 
 
 def counters(sample: EngineSample) -> Counters:
-    """The totals of a page."""
+    """The totals of a page.
+
+    >>> counters(EngineSample(engines=4, prefill_seconds=20.0)).prefill_seconds
+    5.0
+    """
+    seconds, engines = sample.prefill_seconds, sample.engines
     return Counters(
         prompt_tokens=sample.prompt_tokens,
         generation_tokens=sample.generation_tokens,
         requests=sample.requests,
-        prefill_seconds=sample.prefill_seconds,
+        prefill_seconds=seconds / engines if seconds is not None and engines else None,
         prefilled_tokens=sample.prefilled_tokens,
     )
 

@@ -21,6 +21,8 @@ SUMS = (
     "generation_tokens",
     "requests",
     "preemptions",
+    "prefill_seconds",
+    "prefilled_tokens",
 )
 HISTOGRAMS = ("ttft", "tpot", "e2e", "queue")
 

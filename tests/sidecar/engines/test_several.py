@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cacheaware_sidecar.engines import EngineSample, Histogram, scan, together
+from cacheaware_sidecar.state import counters
 
 ONE = EngineSample(
     engine="vllm",
@@ -60,6 +61,18 @@ def test_engines_on_pages_of_their_own_sleep_together_when_all_do(one, other, bo
     pages = [replace(ONE, sleeping=one), replace(ONE, sleeping=other)]
 
     assert together(pages).sleeping is both
+
+
+def test_a_pod_prefills_as_fast_as_its_engines_together():
+    pages = [
+        replace(ONE, prefill_seconds=10.0, prefilled_tokens=50_000.0, requests=5.0),
+        replace(ONE, prefill_seconds=30.0, prefilled_tokens=150_000.0, requests=15.0),
+    ]
+
+    told = counters(together(pages))
+
+    assert (told.requests, told.prefilled_tokens, told.prefill_seconds) == (20.0, 200_000.0, 20.0)
+    assert counters(replace(pages[0], engines=None)).prefill_seconds is None
 
 
 def test_what_one_engine_does_not_tell_is_unknown_of_all():
