@@ -204,30 +204,17 @@ def smoothed(before: float | None, running: float | None, seconds: float) -> flo
 def grown(before: float | None, now: float | None) -> float | None:
     """What a counter has counted between two looks; None where either does not tell.
 
-    One that fell has begun anew: all that it shows has come since.
+    Nor is it known of one that fell: an engine has begun anew, and where a pod has several, all
+    that the others ever counted would look as if it had come since.
     """
-    if before is None or now is None:
-        return None
-    return now - before if now >= before else now
+    return None if before is None or now is None or now < before else now - before
 
 
 def prefilled_between(before: Counters, now: Counters) -> Prefilled:
-    """The requests that ended between two looks; none where the engine doesn't tell.
-
-    Of a new engine all three begin anew, though one may have passed the old one's already.
-    """
-    old = (before.prefill_seconds, before.prefilled_tokens, before.requests)
-    new = (now.prefill_seconds, now.prefilled_tokens, now.requests)
-    pairs = [
-        (was, total)
-        for was, total in zip(old, new, strict=True)
-        if was is not None and total is not None
-    ]
-    if len(pairs) < len(new):
-        return Prefilled()
-    anew = any(total < was for was, total in pairs)
-    came = [within(total if anew else total - was, MOST) for was, total in pairs]
-    seconds, tokens, requests = came
+    """The requests that ended between two looks; none where that is not known."""
+    seconds = within(grown(before.prefill_seconds, now.prefill_seconds), MOST)
+    tokens = within(grown(before.prefilled_tokens, now.prefilled_tokens), MOST)
+    requests = within(grown(before.requests, now.requests), MOST)
     if seconds is None or tokens is None or requests is None:
         return Prefilled()
     return Prefilled(seconds=seconds, tokens=tokens, requests=requests)

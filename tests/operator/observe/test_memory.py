@@ -200,23 +200,17 @@ def test_the_first_look_the_same_sample_and_silence_bring_nothing_new():
     assert remember(ended, RECORD, None).prefilled == Prefilled()
 
 
-def test_a_counter_that_fell_has_begun_anew():
-    memory = after(
+def test_after_an_engine_began_anew_its_totals_count_from_the_next_look():
+    """Of two engines with 500 prompt tokens each one is replaced: the other's 500 are old."""
+    fell = after(
         look(0.0, seq=1, counters=counted(1000.0, 50.0, 20.0, 800.0)),
-        look(5.0, seq=2, counters=counted(300.0, 2.0, 1.0, 250.0)),
+        look(5.0, seq=2, counters=counted(500.0, 25.0, 10.0, 900.0)),
     )
+    rose = remember(fell, RECORD, look(10.0, seq=3, counters=counted(800.0, 27.0, 11.0, 1150.0)))
 
-    assert memory.load.new_prompt_tokens == 300.0
-    assert memory.prefilled == Prefilled(seconds=1.0, tokens=250.0, requests=2.0)
-
-
-def test_of_a_new_engine_nothing_is_measured_against_the_one_before():
-    memory = after(
-        look(0.0, seq=1, counters=counted(1000.0, 50.0, 20.0, 800.0)),
-        look(5.0, seq=2, counters=counted(3000.0, 2.0, 1.0, 2500.0)),
-    )
-
-    assert memory.prefilled == Prefilled(seconds=1.0, tokens=2500.0, requests=2.0)
+    assert (fell.load.new_prompt_tokens, fell.prefilled) == (None, Prefilled())
+    assert rose.load.new_prompt_tokens == 300.0
+    assert rose.prefilled == Prefilled(seconds=1.0, tokens=250.0, requests=2.0)
 
 
 def test_impossible_totals_are_unknown():
