@@ -96,8 +96,6 @@ class PodView:
     """Its sidecar says so in this round, by the rule of the drain."""
     arrival_age_s: float | None = None
     """Since the last request that arrived after the cordon began; None: none has."""
-    prefill_tokens_per_s: float | None = None
-    """How fast its engine prefills one prompt, as its warm-up measured it."""
     retained_s: float = 0.0
     """How long its gauge has shown more than its requests can hold: full, with no queue that lasts,
     no preemption and no slower answers; or in use with no request at all.

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from cacheaware.decide.fleet import PodLoad, Unknown
 from cacheaware_sidecar.engines.sample import EngineSample, Histogram
 from cacheaware_sidecar.phase import Phase
-from cacheaware_sidecar.state import Counters, DrainState, StartState
+from cacheaware_sidecar.state import Counters, DrainState, ShapeState, StartState
 
 SIDECAR = "Sidecar"
 DIRECT = "Direct"
@@ -38,7 +38,7 @@ class Look:
     """Cumulative since the engine's start."""
     drain: DrainState = field(default_factory=DrainState)
     """Of its cordon or final drain, as its sidecar tells."""
-    prefill_tokens_per_s: float | None = None
-    """What its warm-up has measured."""
+    shapes: tuple[ShapeState, ...] = field(default=(), compare=False)
+    """What its warm-up has measured, or what has the fields of that."""
     start: StartState = field(default_factory=StartState)
     """How long it took to come, as its sidecar tells."""

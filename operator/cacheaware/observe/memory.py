@@ -1,8 +1,8 @@
 """What is remembered of a pod from round to round, and how a look changes it: pure functions."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from math import inf
-from typing import Any
+from typing import Any, NamedTuple
 
 from cacheaware.decide.fleet import PodLoad, PodView, Unknown
 from cacheaware.decide.prefill_speed import Prefilled
@@ -11,6 +11,7 @@ from cacheaware.observe.latency import quantile
 from cacheaware.observe.look import Look
 from cacheaware.observe.lost_cache import CacheMemory, cached
 from cacheaware.observe.retained import Fullness, fuller
+from cacheaware.observe.warmup_speed import prefill_tokens_per_s
 from cacheaware.pods import PodRecord
 from cacheaware_sidecar.engines.sample import EngineSample, Histogram
 from cacheaware_sidecar.phase import Phase
@@ -33,9 +34,11 @@ class Mark:
     ttft: Histogram | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PodMemory:
-    """One pod's past, by uid."""
+class PodMemory(NamedTuple):
+    """One pod's past, by uid.
+
+    A tuple, for it is made anew at each look: a frozen dataclass takes several times as long.
+    """
 
     restarts: int = 0
     served: bool = False
@@ -54,9 +57,9 @@ class PodMemory:
     """
     sidecar: bool = False
     """It was last seen through its sidecar."""
-    drain: DrainState = field(default_factory=DrainState)
+    drain: DrainState = DrainState()
     """What its sidecar last told of its cordon or final drain."""
-    start: StartState = field(default_factory=StartState)
+    start: StartState = StartState()
     prefill_tokens_per_s: float | None = None
     """What the warm-up of its engine has measured; a sidecar that restarts forgets it."""
     seq: int | None = None
@@ -68,9 +71,9 @@ class PodMemory:
     load: PodLoad | None = None
     """The last good load; dropped once anything but a timeout answers."""
     unknown: Unknown | None = Unknown.NOT_YET_SEEN
-    counters: Counters = field(default_factory=Counters)
+    counters: Counters = Counters()
     """The engine's totals at the last look that brought a load."""
-    prefilled: Prefilled = field(default_factory=Prefilled)
+    prefilled: Prefilled = Prefilled()
     """Requests that ended between the last two such looks."""
     detail: str = ""
     seen_at: float = 0.0
@@ -78,8 +81,8 @@ class PodMemory:
     idle_rounds: int = 0
     mean_running: float | None = None
     """Requests that ran over about the last minute."""
-    fullness: Fullness = field(default_factory=Fullness)
-    cache: CacheMemory = field(default_factory=CacheMemory)
+    fullness: Fullness = Fullness()
+    cache: CacheMemory = CacheMemory()
 
 
 def measured(memory: PodMemory, now: float) -> Mark | None:
@@ -101,8 +104,7 @@ def remember(memory: PodMemory, record: PodRecord, look: Look | None) -> PodMemo
 
 def _unasked(memory: PodMemory) -> PodMemory:
     drain = replace(memory.drain, empty=None)
-    return replace(
-        memory,
+    return memory._replace(
         idle_rounds=0,
         drain=drain,
         prefilled=Prefilled(),
@@ -117,7 +119,7 @@ def _life(memory: PodMemory, record: PodRecord, look: Look | None) -> PodMemory:
     first = record.ready_since if memory.served_since is None else memory.served_since
     served = memory.served or record.ready or record.was_ready
     if look is None or look.phase is None:
-        return replace(memory, served=served, served_since=first)
+        return memory._replace(served=served, served_since=first)
     start = look.start if look.start.warming_s is not None else memory.start
     since = memory.phase_at if look.phase is memory.phase else look.at
     return renewed(
@@ -130,23 +132,30 @@ def _life(memory: PodMemory, record: PodRecord, look: Look | None) -> PodMemory:
         sidecar=True,
         drain=look.drain,
         start=start,
-        prefill_tokens_per_s=look.prefill_tokens_per_s or memory.prefill_tokens_per_s,
+        prefill_tokens_per_s=_warmed_up(memory, look),
     )
+
+
+def _warmed_up(memory: PodMemory, look: Look) -> float | None:
+    """The speed that the last warm-up has measured: it is the same until the phase is another."""
+    known = memory.prefill_tokens_per_s
+    if known is not None and look.phase is memory.phase:
+        return known
+    return prefill_tokens_per_s(look.shapes) or known
 
 
 def renewed(memory: PodMemory, **told: Any) -> PodMemory:
     """The memory with these fields; itself where they are so already, which most often they are."""
     for name, value in told.items():
         if getattr(memory, name) != value:
-            return replace(memory, **told)
+            return memory._replace(**told)
     return memory
 
 
 def _silent(memory: PodMemory, look: Look) -> PodMemory:
     slow = look.unknown is Unknown.TIMED_OUT
     memory = memory if look.phase is not None else _unasked(memory)
-    return replace(
-        memory,
+    return memory._replace(
         unknown=look.unknown,
         detail=look.detail,
         load=memory.load if slow else None,
@@ -167,8 +176,7 @@ def _heard(memory: PodMemory, look: Look, load: PodLoad) -> PodMemory:
     warm = not memory.sidecar or memory.seen_at >= memory.warm_at
     before = memory.counters if warm else Counters()
     came = grown(before.prompt_tokens, look.counters.prompt_tokens)
-    return replace(
-        memory,
+    return memory._replace(
         seq=look.seq,
         seq_at=seq_at,
         seq_age_s=seq_age_s,
@@ -279,7 +287,6 @@ def pod_view(
         cordoned_s=(drain.cordoned_s or 0.0) if cordoned else 0.0,
         empty=cordoned and drain.empty is True,
         arrival_age_s=drain.arrival_age_s if cordoned else None,
-        prefill_tokens_per_s=memory.prefill_tokens_per_s,
         retained_s=0.0 if full_since is None or unknown else max(0.0, now - full_since),
         emptied_s=None if emptied_at is None else max(0.0, now - emptied_at),
         emptied_by=memory.cache.emptied_by,

@@ -9,7 +9,6 @@ from cacheaware.observe.load import pod_load
 from cacheaware.observe.look import SIDECAR, Look
 from cacheaware.observe.plain_state import plain_state
 from cacheaware.observe.poll import Answer
-from cacheaware.observe.warmup_speed import prefill_tokens_per_s
 from cacheaware_sidecar.phase import Phase
 from cacheaware_sidecar.state import PodState
 from cacheaware_sidecar.state_json import StateError, UnknownSchemaError, pod_state_from_json
@@ -80,7 +79,7 @@ def look_of(state: PodState, phase: Phase, at: float) -> Look:
         drain=state.drain,
         start=state.start,
         counters=state.counters,
-        prefill_tokens_per_s=prefill_tokens_per_s(state.warmup.shapes),
+        shapes=state.warmup.shapes,
     )
 
 

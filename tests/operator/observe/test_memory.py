@@ -11,7 +11,7 @@ from cacheaware.observe.memory import PodMemory, idle, measured, pod_view, remem
 from cacheaware.pods import PodRecord
 from cacheaware_sidecar.engines import Histogram
 from cacheaware_sidecar.phase import Phase
-from cacheaware_sidecar.state import Counters
+from cacheaware_sidecar.state import Counters, ShapeState
 
 BUSY = PodLoad(running=3, waiting=9, usage=0.5)
 EMPTY = PodLoad(running=0, waiting=0, usage=0.0)
@@ -274,3 +274,18 @@ def test_a_warm_up_that_was_over_before_the_first_look_is_no_load_either():
     assert after(*looks).load.new_prompt_tokens == 100.0
     direct = [replace(one, phase=None, way=DIRECT) for one in looks]
     assert after(*direct[:2]).load.new_prompt_tokens == 600.0
+
+
+def test_a_warm_up_is_measured_once_and_anew_after_another():
+    def warm(at, phase, tokens):
+        ends = (
+            ShapeState(name="short", tokens=0, last_s=0.1),
+            ShapeState(name="chunked", tokens=tokens, last_s=1.1),
+        )
+        return look(at, phase=phase, seq=int(at), shapes=ends if tokens else ())
+
+    memory = after(warm(0.0, Phase.SERVING, 9000))
+    assert memory.prefill_tokens_per_s == 9000.0
+    assert remember(memory, RECORD, warm(5.0, Phase.SERVING, 0)).prefill_tokens_per_s == 9000.0
+    anew = remember(memory, RECORD, warm(5.0, Phase.WARMING, 0))
+    assert remember(anew, RECORD, warm(10.0, Phase.SERVING, 5000)).prefill_tokens_per_s == 5000.0
