@@ -271,7 +271,7 @@ def told(outcome: Outcome) -> Decision:
         cordons=plan.cordons,
         uncordons=plan.uncordons,
         serving=len(supply.serving),
-        starting=supply.on_their_way - supply.late,
+        starting=supply.coming,
         overdue=supply.late,
         unknown=sum(pod.load is None for pod in supply.served),
         inputs=inputs_of(outcome),

@@ -100,7 +100,8 @@ def with_past(
     """The signals with what the history adds to them.
 
     Where prefill is measured, the tokens of a short queue are counted already: as a queue it counts
-    as far as it has lasted for a minute.
+    as far as it has lasted for a minute in which no pod was on its way. Requests stay with the
+    engine that they wait for: more pods take what comes, which is foreseen.
     """
     kv, pending = signals
     pods = sizes_of(kv, history)

@@ -232,7 +232,7 @@ def asleep(supply: Supply) -> str:
 
 def coming(supply: Supply) -> str:
     """What is on its way, and what keeps it."""
-    early = supply.on_their_way - supply.late
+    early = supply.coming
     soon = "" if supply.next_s is None else f", the next in some {supply.next_s:,.0f} s"
     words = [f"{early:,} starting{soon}"] if early else []
     words += [f"{supply.late:,} overdue"] if supply.late else []

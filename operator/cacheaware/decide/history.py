@@ -29,6 +29,8 @@ class Moment:
     """Requests that wait; None: not known."""
     pod: int | None = None
     """Billionths of a token that a pod of the needs holds; None where tokens are not known."""
+    coming: bool = False
+    """Whether pods are on their way: a queue is there until they serve, and is no news."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +53,9 @@ class History:
     where prefill is not known.
     """
     queues: tuple[float, ...] = ()
-    """The fewest requests that waited, in each step of the last minute."""
+    """The fewest requests that waited, in each step of the last minute; 0 while pods were on their
+    way.
+    """
     waiting: float | None = None
     """Requests that waited in the round before."""
     pod: int | None = None
@@ -72,7 +76,10 @@ class History:
 
     @property
     def lasting_queue(self) -> float | None:
-        """Requests that have waited all through the last minute; None before a step is over."""
+        """Requests that have waited all through the last minute, though no pod was on its way.
+
+        None before a step is over.
+        """
         return min(self.queues, default=None)
 
 
@@ -88,7 +95,7 @@ def noted(history: History, seen: Moment, now: float) -> History:
     history = replace(
         history,
         kv=max(history.kv, seen.kv),
-        queue=min(history.queue, seen.waiting or 0.0),
+        queue=0.0 if seen.coming else min(history.queue, seen.waiting or 0.0),
         waiting=seen.waiting,
         pod=history.pod or seen.pod,
     )

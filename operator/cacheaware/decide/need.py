@@ -51,6 +51,7 @@ def moment_of(
         work=None if prompts is None or not speed else prompts / (speed * PREFILL_TARGET),
         waiting=waiting,
         pod=pod if by_size else None,
+        coming=supply.coming > 0,
     )
 
 

@@ -146,6 +146,11 @@ class Supply:
         return len(self.overdue) + (self.missing if self.missing_overdue else 0)
 
     @property
+    def coming(self) -> int:
+        """Pods that were ordered and will serve in time, as far as is known."""
+        return self.on_their_way - self.late
+
+    @property
     def failing(self) -> bool:
         """Whether half of the ordered pods or more can't start: more of them would fail as well."""
         ordered = self.starting + self.overdue

@@ -4,9 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from cacheaware.decide.cold_start import ColdStart, lead_s
+from cacheaware.decide.cold_start import ColdStart, Stage, Starting, lead_s
 from cacheaware.decide.learned import Learned
 from cacheaware.decide.policy import Policy, RatePolicy, Rules
+from cacheaware_sidecar.phase import Phase
 
 FAST = Rules(stabilization_seconds=0, policies=(RatePolicy("Pods", 100, 15),))
 POLICY = Policy(mode="Scale", max_replicas=50, scale_up=FAST)
@@ -76,6 +77,22 @@ def test_a_short_queue_is_not_counted_twice_where_prefill_is_known(make, rounds)
 
     assert (one.raw, one.desired) == (4, 4)
     assert (lasting.raw, lasting.desired) == (24, 24)
+
+
+@pytest.mark.parametrize(("age_s", "raw"), [(30.0, 5), (3600.0, 24)])
+def test_a_lasting_queue_orders_nothing_more_while_pods_come_in_time(make, rounds, age_s, raw):
+    """What waits stays with its engine: the pods on their way take what comes."""
+    burst = {"waiting": 30.0, "prompt_tokens_per_request": 1.0}
+    life = lived(make, rounds, [5000] * 20)
+    begun = Starting(Stage.LOAD, age_s=age_s)
+    fifth = make.pod("p9", phase=Phase.LOADING, ready=False, starting=begun)
+    for _ in range(14):
+        fleet = served(make, 4, 5000, **burst)
+        last = life.round(
+            replace(fleet, spec_replicas=5, pods=(*fleet.pods, fifth)), after=5, write=False
+        )
+
+    assert last.raw == raw
 
 
 def test_without_a_measured_speed_the_queue_counts_at_once(make, rounds):

@@ -7,8 +7,8 @@ import pytest
 from cacheaware.decide.history import KEPT, MINUTE, History, Moment, noted
 
 
-def seen(kv=0.0, work=0.0, waiting=0.0, pod=None):
-    return Moment(kv=kv, work=work, waiting=waiting, pod=pod)
+def seen(kv=0.0, work=0.0, waiting=0.0, pod=None, coming=False):
+    return Moment(kv=kv, work=work, waiting=waiting, pod=pod, coming=coming)
 
 
 def after(moments, step=5.0, history=None, began=100.0):
@@ -52,6 +52,14 @@ def test_prefill_that_is_not_known_goes_on_for_a_minute_and_is_then_unknown():
     assert after([seen(work=None)]).prefill is None
     assert (later.needs[-1], later.prefill) == (2.0, None)
     assert last.needs[-1] == 0.0
+
+
+def test_a_queue_is_no_news_while_pods_are_on_their_way_and_for_a_minute_after():
+    history = after([seen(waiting=9.0)] * MINUTE + [seen(waiting=9.0, coming=True)])
+    later = after([seen(waiting=9.0)] * (MINUTE - 1), history=history, began=165.0)
+    last = after([seen(waiting=9.0)], history=later, began=220.0)
+
+    assert (history.lasting_queue, later.lasting_queue, last.lasting_queue) == (0.0, 0.0, 9.0)
 
 
 def test_a_queue_lasts_as_long_as_the_fewest_of_a_minute():
