@@ -15,7 +15,7 @@ HISTOGRAMS = (
     "request_prefill_time_seconds",
     "request_prefill_kv_computed_tokens",
 )
-"""What a sample needs of a snapshot: a quarter of what the page shows."""
+"""What a sample needs of a snapshot: few of those that the page shows."""
 
 
 def sample_of(
