@@ -90,9 +90,9 @@ def _summary(tables: Sequence[Table]) -> Iterator[str]:
         "number of pods needs for the same attainment, the number chosen with hindsight. *Best "
         f"peer's*: of the cheapest that comes within {EQUAL_POINTS:g} points of our attainment; "
         "where none does, the front's. *Regret*: more than a policy pays that knows the whole "
-        "trace, at the same attainment (first seed); it books a request's work when it comes, which "
-        "does not suit long answers, so where they are long (R1) it may pay more than ours and is no "
-        "bound. *Lower bound*: no policy can pay less with all requests in time (first seed)."
+        "trace, at the same attainment (first seed); it books a request's work when it comes, "
+        "which does not suit long answers: where they are long (R1) it may pay more than ours, and "
+        "is no bound. *Lower bound*: no policy can pay less with all requests in time (first seed)."
     )
 
 
