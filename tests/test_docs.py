@@ -3,9 +3,10 @@
 import re
 import shlex
 from collections.abc import Iterator
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 import typer
@@ -93,9 +94,15 @@ def broken_links(page: Path) -> list[str]:
     return broken
 
 
+@cache
+def command_line() -> Any:
+    """Our command line; making it takes seconds late in a long run."""
+    return typer.main.get_command(app)
+
+
 def why_unknown(words: list[str]) -> str | None:
     """What is wrong with a call of our own command line; None where it could be run."""
-    command = typer.main.get_command(app)
+    command = command_line()
     rest = list(words)
     while rest and hasattr(command, "commands") and not rest[0].startswith("-"):
         if rest[0] not in command.commands:
