@@ -41,12 +41,9 @@ def test_it_grows_under_load_within_15_s_and_shrinks_after_the_window(fleet: Fle
     fleet.wait_ready(1)
     eventually(lambda: fleet.condition("Ready")[0] == "True", within=20, what="scaler Ready")
 
+    first = fleet.pods()[0]["metadata"]["name"]
     overload(fleet, seconds=45)
-    eventually(
-        lambda: fleet.state(fleet.pods()[0]["metadata"]["name"])["running"],
-        within=30,
-        what="requests running",
-    )
+    eventually(lambda: fleet.state(first)["running"], within=30, what="requests running")
     began = time.monotonic()
     eventually(lambda: fleet.replicas() > 1, within=15, every=0.2, what="more replicas")
     print(f"grew {time.monotonic() - began:.1f} s after the first request ran")
