@@ -51,8 +51,11 @@ def test_a_scaler_is_reduced_to_what_rounds_use():
         scheme="https",
         engine="vllm",
         secret=SecretRef("demo", "key", "token"),
+        latency=False,
     )
     assert str(found) == "demo/chat"
+    with_target = scaler_record(body(targets={"timeToFirstTokenMs": 800}))
+    assert with_target.access.latency
 
 
 def test_a_spec_that_cannot_be_used_is_told_with_the_field():
