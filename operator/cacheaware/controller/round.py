@@ -30,8 +30,8 @@ from cacheaware.kube import BACKING_OFF, Kube, KubeError
 from cacheaware.names import Reasons
 from cacheaware.observe.activation import Activations
 from cacheaware.observe.budgets import Budgets
-from cacheaware.observe.cold_starts import learned_from, starting_of
-from cacheaware.observe.learned_work import with_work
+from cacheaware.observe.cold_starts import starting_of
+from cacheaware.observe.learning import taught
 from cacheaware.observe.memory import PodMemory
 from cacheaware.observe.observer import Observer, Seen, fleet_view
 from cacheaware.observe.podcache import PodCache
@@ -252,8 +252,7 @@ class Round:
             await self.reporter.recall(subject, state.status)
             there = frozenset(record.uid for record in records if record.ready)
             state.learned = replace(state.status.learned, counted=there)
-        state.learned, fresh = learned_from(state.learned, records, state.pods)
-        state.learned = with_work(state.learned, records, state.pods, self.clock())
+        state.learned, fresh = taught(state.learned, records, state.pods, self.clock())
         for start in fresh:
             self.metrics.started(scaler.namespace, scaler.name, start)
         return state.learned

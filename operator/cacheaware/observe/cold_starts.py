@@ -7,9 +7,8 @@ sidecar tells how long the engine took to warm up, which the API can't.
 from collections.abc import Iterable
 from dataclasses import replace
 
-from cacheaware.decide.cold_start import ColdStart, Stage, Starting, percentile, with_start
+from cacheaware.decide.cold_start import ColdStart, Stage, Starting, with_start
 from cacheaware.decide.learned import Learned
-from cacheaware.decide.prefill_speed import in_service
 from cacheaware.observe.memory import PodMemory
 from cacheaware.pods import PodRecord
 from cacheaware_sidecar.phase import Phase
@@ -50,23 +49,7 @@ def learned_from(
         nodes=tuple(nodes)[-NODES_KEPT:],
         counted=counted,
     )
-    there = [memories[record.uid] for record in records if record.uid in memories]
-    return with_speed(now, there), tuple(fresh)
-
-
-def with_speed(learned: Learned, pods: Iterable[PodMemory]) -> Learned:
-    """What is known of the speed of prefill, with what this round's looks tell of it."""
-    prefilled, idle = learned.prefilled, []
-    for pod in pods:
-        prefilled = prefilled.with_more(pod.prefilled)
-        if pod.prefill_tokens_per_s is not None:
-            idle.append(pod.prefill_tokens_per_s)
-    speed = in_service(prefilled, percentile(idle, 50))
-    return replace(
-        learned,
-        prefilled=prefilled,
-        prefill_tokens_per_s=learned.prefill_tokens_per_s if speed is None else speed,
-    )
+    return now, tuple(fresh)
 
 
 def cold_start_of(record: PodRecord, memory: PodMemory) -> ColdStart | None:

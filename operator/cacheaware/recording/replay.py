@@ -26,8 +26,7 @@ from cacheaware.decide.learned import Learned
 from cacheaware.decide.policy import Policy
 from cacheaware.decide.room import Room, roomed
 from cacheaware.observe import direct, sidecar
-from cacheaware.observe.cold_starts import learned_from
-from cacheaware.observe.learned_work import with_work
+from cacheaware.observe.learning import taught
 from cacheaware.observe.look import Look
 from cacheaware.observe.memory import PodMemory, measured
 from cacheaware.observe.observer import fleet_view, seen_of
@@ -164,8 +163,7 @@ class Replay:
             there = frozenset(record.uid for record in records if record.ready)
             self.learned = replace(self.learned, counted=there)
         self._pods = found.memories
-        self.learned, _ = learned_from(self.learned, records, self._pods)
-        self.learned = with_work(self.learned, records, self._pods, now)
+        self.learned, _ = taught(self.learned, records, self._pods, now)
         fleet = fleet_view(
             namespace=NAME,
             name=NAME,

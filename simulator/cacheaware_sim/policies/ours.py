@@ -10,8 +10,8 @@ from cacheaware.decide import Memory, decide
 from cacheaware.decide.fleet import FleetView, PodView
 from cacheaware.decide.learned import Learned
 from cacheaware.decide.policy import Policy as Wishes
-from cacheaware.observe.cold_starts import learned_from, starting_of
-from cacheaware.observe.learned_work import with_work
+from cacheaware.observe.cold_starts import starting_of
+from cacheaware.observe.learning import taught
 from cacheaware.observe.memory import PodMemory, pod_view, remember
 from cacheaware.observe.sidecar import look_of
 from cacheaware.pods import PodRecord
@@ -84,8 +84,7 @@ class CacheAwarePolicy:
         if self.learned is None:
             there = frozenset(record.uid for record in records if record.ready)
             self.learned = Learned(counted=there)
-        self.learned, _ = learned_from(self.learned, records, self._pods)
-        self.learned = with_work(self.learned, records, self._pods, seen.now)
+        self.learned, _ = taught(self.learned, records, self._pods, seen.now)
         view = self._view(seen, records, self.learned)
         memory = self._memory or Memory.start(seen.replicas, seen.now)
         decision, self._memory = decide(view, self._wishes, memory, seen.now)
