@@ -108,7 +108,9 @@ def with_past(
     unseen = nano(kv.pods(kv.high - kv.low, pod_of(kv, history)))
     if history.prefill is not None and history.lasting_queue is not None:
         lasting = min(pending.low, nano(history.lasting_queue))
-        pending = replace(pending, low=lasting, note="what has waited through a minute with no pod on its way")
+        pending = replace(
+            pending, low=lasting, note="what has waited through a minute with no pod on its way"
+        )
     if (ahead := forecast_of(history, lead_s, policy.scale_down.stabilization_seconds)) is not None:
         return kv, pending, forecast_signal(ahead, pods, unseen, policy.headroom_percent)
     if history.prefill is not None:
