@@ -1,7 +1,5 @@
 """`cacheaware run`: the operator."""
 
-import asyncio
-
 import typer
 
 from cacheaware.cli import app
@@ -12,6 +10,8 @@ from cacheaware.cli.errors import BadInputError
 def run() -> None:
     """Run the operator; its settings are CACHEAWARE_ environment variables."""
     try:
+        import uvloop
+
         from cacheaware.controller.app import main
     except ModuleNotFoundError as error:
         raise BadInputError(
@@ -25,4 +25,4 @@ def run() -> None:
     except SettingError as error:
         raise BadInputError(str(error)) from error
     set_up_logging(settings.log_format, settings.log_level)
-    raise typer.Exit(asyncio.run(main(settings)))
+    raise typer.Exit(uvloop.run(main(settings)))

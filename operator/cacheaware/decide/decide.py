@@ -108,7 +108,7 @@ def decide(fleet: FleetView, policy: Policy, memory: Memory, now: float) -> tupl
         disrupted=disrupted,
         plan=plan,
         barred=len(memory.bars),
-        need=next(reversed(memory.history.needs), None),
+        need=memory.history.need,
         gpus_each=fleet.around.gpus_per_replica,
     )
     return told(outcome), memory

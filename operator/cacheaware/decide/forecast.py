@@ -12,14 +12,15 @@ which quantile, the cost of a pod and the price of work that comes when there ar
 a load without bursts nearly all is carried, of one with rare and high ones not the last of them.
 """
 
-from bisect import bisect_left
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate, pairwise
-from math import ceil, inf
-from operator import sub
+from math import ceil
+
+import numpy as np
 
 from cacheaware.decide.history import MINUTE, STEP_S, History, Judged
+
+Floats = np.ndarray[tuple[int], np.dtype[np.float64]]
+"""One number for each step, oldest first."""
 
 CARRIED = 0.8
 """Of the work in the history, so much has to come when forecast and reserve are enough for it."""
@@ -78,70 +79,55 @@ class Forecast:
         return max(0.0, self.level + self.reserve)
 
 
-def levels(needs: Sequence[float]) -> list[float]:
+def levels(needs: Floats) -> Floats:
     """The mean need of the minute up to each step.
 
-    >>> levels([0.0, 4.0, 2.0])
+    >>> levels(np.array([0.0, 4.0, 2.0])).tolist()
     [0.0, 2.0, 2.0]
     """
-    sums = [0.0, *accumulate(needs)]
-    young = [total / at for at, total in enumerate(sums[1 : MINUTE + 1], 1)]
-    grown = [more / MINUTE for more in map(sub, sums[MINUTE + 1 :], sums[1:])]
-    return young + grown
+    sums = np.concatenate(([0.0], np.cumsum(needs)))
+    young = sums[1 : MINUTE + 1]
+    grown = sums[MINUTE + 1 :] - sums[1:-MINUTE]
+    return np.concatenate((young / np.arange(1, len(young) + 1), grown / MINUTE))
 
 
-def highest(numbers: Sequence[float], steps: int) -> list[float]:
+def highest(numbers: Floats, steps: int) -> Floats:
     """The highest of the last so many numbers, at each of them.
 
-    >>> highest([1, 3, 2, 0, 0], 3)
-    [1, 3, 3, 3, 2]
+    >>> highest(np.array([1.0, 3.0, 2.0, 0.0, 0.0]), 3).tolist()
+    [1.0, 3.0, 3.0, 3.0, 2.0]
     """
-    so_far: list[float] = []
-    to_come: list[float] = []
-    for begin in range(0, len(numbers), steps):
-        block = numbers[begin : begin + steps]
-        so_far += peaks(block)
-        to_come += peaks(block[::-1])[::-1]
+    short = -len(numbers) % steps
+    blocks = np.concatenate((numbers, np.full(short, -np.inf))).reshape(-1, steps)
+    so_far = np.maximum.accumulate(blocks, axis=1).ravel()[: len(numbers)]
+    to_come = np.maximum.accumulate(blocks[:, ::-1], axis=1)[:, ::-1].ravel()
     # A window that begins within a block ends within the next.
-    ends = zip(to_come[1:], so_far[steps:], strict=False)
-    later = [old if old > new else new for old, new in ends]  # noqa: FURB136 - see `peaks`
-    return so_far[:steps] + later
+    later = so_far[steps:]
+    return np.concatenate((so_far[:steps], np.maximum(to_come[1 : len(later) + 1], later)))
 
 
-def peaks(numbers: Sequence[float]) -> list[float]:
-    """The highest so far, at each number.
-
-    >>> peaks([1, 3, 2])
-    [1, 3, 3]
-    """
-    top = -inf
-    # A call of max() takes three times as long.
-    return [top := number if number > top else top for number in numbers]  # noqa: FURB136
-
-
-def path(way: Way, level: Sequence[float], lead: int) -> list[float]:
+def path(way: Way, level: Floats, lead: int) -> Floats:
     """What a way would have said at each step; `level` is the mean of its last minute.
 
-    >>> path(Way(1, trend=True), [0.0] * 12 + [12.0], 3)[-1]
+    >>> float(path(Way(1, trend=True), np.array([0.0] * 12 + [12.0]), 3)[-1])
     15.0
     """
     if not way.trend:
         return highest(level, way.steps)
-    slope = lead / way.steps
-    before = [*list(level[:1]) * way.steps, *level]
-    return [
-        high + (now - old) * slope if now > old else high
-        for high, now, old in zip(highest(level, MINUTE), level, before, strict=False)
-    ]
+    before = np.concatenate((np.repeat(level[:1], way.steps), level))[: len(level)]
+    return highest(level, MINUTE) + np.maximum(level - before, 0.0) * (lead / way.steps)
 
 
-def latest(way: Way, level: Sequence[float], lead: int) -> float:
+def latest(way: Way, level: Floats, lead: int) -> float:
     """The last of a path.
 
-    >>> latest(Way(1, trend=True), [0.0] * 12 + [12.0], 3)
+    >>> latest(Way(1, trend=True), np.array([0.0] * 12 + [12.0]), 3)
     15.0
     """
-    return path(way, level[-max(way.steps + 1, MINUTE) :], lead)[-1]
+    if not way.trend:
+        return float(level[-way.steps :].max())
+    rise = float(level[-1] - level[-way.steps - 1 :][0])
+    return float(level[-MINUTE:].max()) + max(rise, 0.0) * (lead / way.steps)
 
 
 def steps_of(lead_s: float) -> int:
@@ -149,13 +135,14 @@ def steps_of(lead_s: float) -> int:
     return max(1, ceil(lead_s / STEP_S))
 
 
-def lately(history: History, window_s: int) -> tuple[float, ...]:
+def lately(history: History, window_s: int) -> Floats:
     """The needs that count: of the last twelve windows; none where a window is no minute.
 
     A level is the mean of a minute: it would keep pods for longer than such a window does.
     """
-    steps = int(HORIZON * window_s / STEP_S)
-    return history.needs[-steps:] if window_s >= MINUTE * STEP_S else ()
+    steps = int(HORIZON * window_s / STEP_S) if window_s >= MINUTE * STEP_S else 0
+    needs = np.asarray(history.needs)
+    return needs[max(0, len(needs) - steps) :]
 
 
 def judged(history: History, lead_s: float, window_s: int) -> History:
@@ -177,7 +164,7 @@ def judged(history: History, lead_s: float, window_s: int) -> History:
     return replace(history, judged=tuple(known))
 
 
-def judgement(way: Way, needs: Sequence[float], lead: int, long: int) -> Judged:
+def judgement(way: Way, needs: Floats, lead: int, long: int) -> Judged:
     """The reserve that would have been cheapest on top of a way, and what both would have cost.
 
     In mean replicas: those that there would have been, at least one; `lead` steps of a pod for each
@@ -189,78 +176,62 @@ def judgement(way: Way, needs: Sequence[float], lead: int, long: int) -> Judged:
     few = len(said) < long
     least = quantile_of(said, came) if few else quantile_of(*without_worst(said, came, lead))
     reserve, missed = reserve_of(said, came, least)
-    pods = [need if (need := word + reserve) > 1.0 else 1.0 for word in said]
-    whole = list(map(ceil, pods))
-    starts = sum(new - old for old, new in pairwise(whole) if new > old)
-    mean = sum(pods) / len(pods)
-    return Judged(reserve=reserve, cost=mean * (1 + PRICE * missed) + starts * lead / len(pods))
+    pods = np.maximum(said + reserve, 1.0)
+    starts = np.maximum(np.diff(np.ceil(pods)), 0.0).sum()
+    cost = pods.mean() * (1 + PRICE * missed) + starts * lead / len(pods)
+    return Judged(reserve=reserve, cost=float(cost))
 
 
-def without_worst(
-    said: Sequence[float], came: Sequence[float], lead: int
-) -> tuple[Sequence[float], Sequence[float]]:
+def without_worst(said: Floats, came: Floats, lead: int) -> tuple[Floats, Floats]:
     """What was said and what came, without the time around the worst surprise.
 
     What happened once is no pattern, and nobody keeps pods for an hour for it. What recurs stays.
 
-    >>> without_worst([1, 1, 1, 1, 1], [1, 1, 9, 3, 1], 1)
-    ([1, 1], [1, 1])
+    >>> said, came = np.array([1.0, 1.0, 1.0, 1.0, 1.0]), np.array([1.0, 1.0, 9.0, 3.0, 2.0])
+    >>> [kept.tolist() for kept in without_worst(said, came, 1)]
+    [[1.0, 1.0], [1.0, 2.0]]
     """
-    errors = list(map(sub, came, said))
-    worst = errors.index(max(errors))
-    begin, end = max(0, worst - lead), worst + lead + 1
-    return [*said[:begin], *said[end:]], [*came[:begin], *came[end:]]
+    worst = int((came - said).argmax())
+    around = slice(max(0, worst - lead), worst + lead + 1)
+    return np.delete(said, around), np.delete(came, around)
 
 
-def surprises(said: Sequence[float], came: Sequence[float]) -> list[tuple[float, float]]:
-    """By how much more came than was said, and how much came; the smallest first.
-
-    >>> surprises([4, 4], [6, 3])
-    [(-1, 3), (2, 6)]
-    """
-    return sorted(zip(map(sub, came, said), came, strict=True))
-
-
-def quantile_of(said: Sequence[float], came: Sequence[float]) -> float:
+def quantile_of(said: Floats, came: Floats) -> float:
     """Pods on top of what was said that would have carried `CARRIED` of the work that came.
 
-    >>> quantile_of([4] * 10, [4] * 7 + [6] * 3)
-    2
+    >>> quantile_of(np.full(10, 4.0), np.array([4.0] * 7 + [6.0] * 3))
+    2.0
     """
-    work = sum(came)
-    if not work:
+    if not (work := came.sum()):
         return 0.0
-    ordered = surprises(said, came)
-    done = list(accumulate([need for _, need in ordered]))
-    return ordered[bisect_left(done, CARRIED * work)][0]
+    errors = came - said
+    order = errors.argsort()
+    done = came[order].cumsum()
+    return float(errors[order[done.searchsorted(CARRIED * work)]])
 
 
-def reserve_of(said: Sequence[float], came: Sequence[float], least: float) -> tuple[float, float]:
+def reserve_of(said: Floats, came: Floats, least: float) -> tuple[float, float]:
     """Pods on top of what was said, and the share of the work that they still would have missed.
 
     From `least` on, a pod more is kept while it carries a share of the work that is worth, at
     `PRICE`, its share of the cost:
 
-    >>> reserve_of([4] * 10, [4] * 5 + [5] * 5, 0.0)[0]
-    1
-    >>> reserve_of([4] * 100, [4] * 99 + [5], 0.0)[0]
+    >>> reserve_of(np.full(10, 4.0), np.array([4.0] * 5 + [5.0] * 5), 0.0)[0]
+    1.0
+    >>> reserve_of(np.full(100, 4.0), np.array([4.0] * 99 + [5.0]), 0.0)[0]
     0.0
     """
-    work = sum(came)
-    if not work:
+    if not (work := came.sum()):
         return least, 0.0
-    # Sorting what is carried anyway would take three times as long.
-    beyond = sorted([one for one in zip(map(sub, came, said), came, strict=True) if one[0] > least])
-    scale = PRICE * max(1.0, sum(said) / len(said) + least)
-    carried = work - sum([need for _, need in beyond])
-    best = least, 1 - carried / work
-    cost = least + scale * best[1]
-    for error, need in beyond:
-        carried += need
-        missed = 1 - carried / work
-        if error + scale * missed < cost:
-            best, cost = (error, missed), error + scale * missed
-    return best
+    errors = came - said
+    beyond = errors > least
+    errors, needs = errors[beyond], came[beyond]
+    order = errors.argsort()
+    reserves = np.concatenate(([least], errors[order]))
+    missing = needs.sum() - np.concatenate(([0.0], needs[order].cumsum()))
+    missed = np.maximum(missing / work, 0.0)
+    best = (reserves + PRICE * max(1.0, said.mean() + least) * missed).argmin()
+    return float(reserves[best]), float(missed[best])
 
 
 def forecast_of(history: History, lead_s: float, window_s: int) -> Forecast | None:

@@ -6,7 +6,8 @@ does not change it, and where they differ in size it counts in pods of one size,
 pod had when the history began.
 """
 
-from dataclasses import dataclass, replace
+from array import array
+from dataclasses import dataclass, field, replace
 
 STEP_S = 5.0
 CLOSE_S = 0.9 * STEP_S
@@ -47,7 +48,8 @@ class Judged:
 class History:
     """The steps before, oldest first, and the one that is under way."""
 
-    needs: tuple[float, ...] = ()
+    needs: "array[float]" = field(default_factory=lambda: array("d"))
+    """Pods of each step; an array takes a quarter of a tuple's memory."""
     prefills: tuple[float, ...] = ()
     """Pods at target that the prefill of each step of the last minute would have kept busy; empty
     where prefill is not known.
@@ -68,6 +70,11 @@ class History:
     """One for each way to forecast."""
     turn: int = 0
     """Steps since the beginning: whose turn it is to be judged."""
+
+    @property
+    def need(self) -> float | None:
+        """Pods of the last step; None before one is over."""
+        return self.needs[-1] if self.needs else None
 
     @property
     def prefill(self) -> float | None:
@@ -117,7 +124,7 @@ def closed(history: History, seconds: float, now: float) -> History:
     need = max(history.kv, prefill or 0.0)
     return replace(
         history,
-        needs=(*history.needs, *([need] * times))[-KEPT:],
+        needs=(history.needs + array("d", [need] * times))[-KEPT:],
         prefills=prefills,
         queues=(*history.queues, *([history.queue] * times))[-MINUTE:],
         began=now,

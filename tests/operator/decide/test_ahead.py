@@ -119,7 +119,7 @@ def test_a_long_pause_ends_the_history_and_a_human_does_not(make, rounds):
     life.round(served(make, 6, 15000), after=500, write=False)
 
     assert kept == 60
-    assert life.memory.history.needs == ()
+    assert list(life.memory.history.needs) == []
 
 
 def test_a_fleet_of_unequal_pods_is_measured_in_pods_of_one_size(make, rounds):

@@ -1,7 +1,9 @@
 """What will be needed, from the last hour."""
 
 import random
+from array import array
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -14,6 +16,7 @@ from cacheaware.decide.forecast import (
     highest,
     judged,
     judgement,
+    latest,
     levels,
     path,
     quantile_of,
@@ -26,12 +29,12 @@ WINDOW_S = 300
 LONG = 180
 """Steps of three such windows."""
 
-NEEDS = st.lists(st.floats(0, 50), min_size=1, max_size=200)
+NEEDS = st.lists(st.floats(0, 50), min_size=1, max_size=200).map(np.array)
 
 
 def told(needs, lead_s=60.0, window_s=WINDOW_S):
     """The forecast of a history in which each way was judged."""
-    history = History(needs=tuple(needs))
+    history = History(needs=array("d", needs))
     for turn in range(EACH * len(WAYS)):
         seen = History(needs=history.needs, judged=history.judged, turn=turn)
         history = judged(seen, lead_s, window_s)
@@ -39,15 +42,15 @@ def told(needs, lead_s=60.0, window_s=WINDOW_S):
 
 
 def test_nothing_is_foreseen_before_anything_was_judged():
-    assert forecast_of(History(needs=(1.0,) * 100), 60.0, WINDOW_S) is None
+    assert forecast_of(History(needs=array("d", [1.0] * 100)), 60.0, WINDOW_S) is None
     assert told([1.0] * (MINUTE + 11)) is None
 
 
 def test_one_way_is_judged_at_a_time():
-    once = judged(History(needs=(1.0,) * 100, turn=EACH), 60.0, WINDOW_S)
+    once = judged(History(needs=array("d", [1.0] * 100), turn=EACH), 60.0, WINDOW_S)
 
     assert [one is not None for one in once.judged] == [False, True] + [False] * (len(WAYS) - 2)
-    assert judged(History(needs=(1.0,) * 100, turn=1), 60.0, WINDOW_S).judged == ()
+    assert judged(History(needs=array("d", [1.0] * 100), turn=1), 60.0, WINDOW_S).judged == ()
 
 
 def test_a_steady_need_is_foreseen_as_it_is():
@@ -87,7 +90,7 @@ def test_a_quiet_fleet_needs_nothing():
 
 def test_a_way_that_sees_too_black_is_corrected_downwards():
     needs = [5.0] * 20 + [1.0] * 300
-    one = judgement(Way(30), needs, 12, LONG)
+    one = judgement(Way(30), np.array(needs), 12, LONG)
 
     assert one.reserve < 0
 
@@ -95,15 +98,15 @@ def test_a_way_that_sees_too_black_is_corrected_downwards():
 def test_of_two_ways_the_cheaper_is_told():
     rng = random.Random(1)
     needs = [4.0 + rng.random() for _ in range(500)]
-    costs = [judgement(way, needs, 12, LONG).cost for way in WAYS]
+    costs = [judgement(way, np.array(needs), 12, LONG).cost for way in WAYS]
 
     assert told(needs).way == WAYS[costs.index(min(costs))]
 
 
 def test_the_reserve_grows_with_the_share_of_work_that_comes_beyond():
-    said = [4.0] * 100
-    few = reserve_of(said, [4.0] * 97 + [6.0] * 3, 0.0)
-    many = reserve_of(said, [4.0] * 70 + [6.0] * 30, 0.0)
+    said = np.full(100, 4.0)
+    few = reserve_of(said, np.array([4.0] * 97 + [6.0] * 3), 0.0)
+    many = reserve_of(said, np.array([4.0] * 70 + [6.0] * 30), 0.0)
 
     assert few[0] == 0.0
     assert few[1] == pytest.approx(18 / 406)
@@ -111,8 +114,8 @@ def test_the_reserve_grows_with_the_share_of_work_that_comes_beyond():
 
 
 def test_without_work_nothing_is_reserved():
-    assert quantile_of([1.0], [0.0]) == 0.0
-    assert reserve_of([1.0], [0.0], 0.5) == (0.5, 0.0)
+    assert quantile_of(np.ones(1), np.zeros(1)) == 0.0
+    assert reserve_of(np.ones(1), np.zeros(1), 0.5) == (0.5, 0.0)
 
 
 def test_in_a_short_history_a_burst_that_came_once_counts():
@@ -130,7 +133,9 @@ def test_who_is_impatient_looks_back_less_far():
 
 
 def test_a_window_that_is_made_shorter_ends_what_rests_on_a_longer_past():
-    history = History(needs=(1.0,) * 100, judged=(Judged(reserve=1.0, cost=1.0),), turn=1)
+    history = History(
+        needs=array("d", [1.0] * 100), judged=(Judged(reserve=1.0, cost=1.0),), turn=1
+    )
 
     assert judged(history, 60.0, 0).judged == ()
 
@@ -161,7 +166,7 @@ def test_a_level_is_the_mean_of_a_minute(needs):
 def test_the_highest_is_the_highest(numbers, steps):
     expected = [max(numbers[max(0, at + 1 - steps) : at + 1]) for at in range(len(numbers))]
 
-    assert highest(numbers, steps) == expected
+    assert highest(numbers, steps).tolist() == expected
 
 
 @given(NEEDS, st.sampled_from(WAYS), st.integers(1, 40))
@@ -178,4 +183,11 @@ def test_twice_the_need_is_twice_the_forecast_at_most_a_pod_apart(needs, lead_s,
     if one is None:
         return
     assert other.need >= 0.0
-    assert other.level >= factor * levels(needs)[-1] - 1e-6
+    assert other.level >= factor * levels(np.array(needs))[-1] - 1e-6
+
+
+@given(NEEDS, st.sampled_from(WAYS), st.integers(1, 40))
+def test_the_latest_is_the_last_of_the_path(needs, way, lead):
+    level = levels(needs)
+
+    assert latest(way, level, lead) == pytest.approx(path(way, level, lead)[-1])

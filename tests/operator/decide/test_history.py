@@ -1,5 +1,6 @@
 """What is kept of the demand, step by step."""
 
+from array import array
 from dataclasses import replace
 
 import pytest
@@ -21,13 +22,13 @@ def after(moments, step=5.0, history=None, began=100.0):
 def test_the_first_round_only_begins_it():
     history = noted(History(), seen(kv=9.0, work=50.0, waiting=4.0, pod=7), 100.0)
 
-    assert (history.needs, history.waiting, history.pod) == ((), 4.0, 7)
+    assert (list(history.needs), history.waiting, history.pod) == ([], 4.0, 7)
 
 
 def test_a_step_takes_the_larger_of_cache_and_prefill():
     history = after([seen(kv=2.0, work=5.0), seen(kv=1.0, work=20.0)])
 
-    assert history.needs == (2.0, 4.0)
+    assert list(history.needs) == [2.0, 4.0]
     assert history.prefills == (1.0, 4.0)
     assert history.prefill == 2.5
 
@@ -35,12 +36,12 @@ def test_a_step_takes_the_larger_of_cache_and_prefill():
 def test_short_rounds_share_a_step():
     history = after([seen(kv=1.0, work=2.0), seen(kv=3.0, work=4.0)], step=2.5)
 
-    assert history.needs == (3.0,)
+    assert list(history.needs) == [3.0]
     assert history.prefills == (6.0 / 5.0,)
 
 
 def test_a_long_round_counts_as_several_steps():
-    assert after([seen(kv=2.0)], step=20.0).needs == (2.0,) * 4
+    assert after([seen(kv=2.0)], step=20.0).needs == array("d", [2.0] * 4)
 
 
 def test_prefill_that_is_not_known_goes_on_for_a_minute_and_is_then_unknown():
@@ -71,7 +72,7 @@ def test_a_queue_lasts_as_long_as_the_fewest_of_a_minute():
 
 
 def test_it_keeps_an_hour():
-    history = after([seen(kv=1.0)], history=History(needs=(5.0,) * KEPT, began=100.0))
+    history = after([seen(kv=1.0)], history=History(needs=array("d", [5.0] * KEPT), began=100.0))
 
     assert len(history.needs) == KEPT
     assert history.needs[-1] == 1.0
@@ -93,4 +94,4 @@ def test_the_history_is_a_value():
     noted(history, seen(kv=7.0), 200.0)
 
     assert history == replace(history)
-    assert history.needs == (1.0,)
+    assert list(history.needs) == [1.0]

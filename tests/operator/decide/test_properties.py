@@ -1,6 +1,7 @@
 """What holds for every fleet, however odd."""
 
 import math
+from array import array
 from dataclasses import replace
 
 import pytest
@@ -172,7 +173,7 @@ NEED = st.sampled_from([0.0, 0.3, 1.0, 2.7, 5.0, 9.4])
 JUDGED = st.builds(Judged, reserve=st.sampled_from([-2.0, 0.0, 0.4, 3.0]), cost=NEED)
 PASTS = st.builds(
     History,
-    needs=st.lists(NEED, min_size=1, max_size=30).map(lambda some: tuple(some * 3)),
+    needs=st.lists(NEED, min_size=1, max_size=30).map(lambda some: array("d", some * 3)),
     prefills=st.lists(NEED, max_size=12).map(tuple),
     queues=st.lists(NEED, max_size=12).map(tuple),
     waiting=st.none() | NEED,

@@ -4,9 +4,11 @@ Only the history differs from `cacheaware run`: it is full from the start, becau
 on an hour of it costs what it costs, and a benchmark does not wait for an hour.
 """
 
-import asyncio
 import random
+from array import array
 from dataclasses import replace
+
+import uvloop
 
 from cacheaware.controller.app import main
 from cacheaware.decide.history import KEPT, History
@@ -19,7 +21,7 @@ start_of_now = Memory.start
 
 def start(replicas: int, now: float) -> Memory:
     """A memory with an hour behind it."""
-    needs = tuple(random.uniform(0.74, 0.76) * replicas for _ in range(KEPT))
+    needs = array("d", (random.uniform(0.74, 0.76) * replicas for _ in range(KEPT)))
     turn = random.randrange(KEPT)
     return replace(start_of_now(replicas, now), history=History(needs=needs, turn=turn))
 
@@ -29,7 +31,7 @@ def run() -> int:
     Memory.start = start
     settings = from_environment()
     set_up_logging(settings.log_format, settings.log_level)
-    return asyncio.run(main(settings))
+    return uvloop.run(main(settings))
 
 
 if __name__ == "__main__":
