@@ -1,9 +1,10 @@
 """A pod as the operator keeps it: a small record made at once from the API's large body."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
+
+from msgspec import Struct
 
 from cacheaware import names
 
@@ -17,8 +18,7 @@ ON_ITS_WAY = frozenset({"ContainerCreating", "PodInitializing"})
 """Why a container waits when nothing is wrong."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PodRecord:
+class PodRecord(Struct, frozen=True, kw_only=True):
     """What rounds need of a pod; times are seconds since the epoch, from the API's clock."""
 
     namespace: str

@@ -2,10 +2,10 @@
 
 import json
 import logging
-from dataclasses import replace
 
 import kopf
 import pytest
+from msgspec.structs import replace
 from prometheus_client import generate_latest
 
 from cacheaware.decide.decision import Decision

@@ -2,8 +2,9 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from cacheaware.decide.decision import Decision
 from cacheaware.decide.fleet import FleetView, PodView, Unknown
@@ -22,16 +23,14 @@ TELLING = (
 """Limits that are reasons of their own, whatever else the decision does."""
 
 
-@dataclass(frozen=True, slots=True)
-class Fault:
+class Fault(Struct, frozen=True):
     """Something that keeps a scaler from working."""
 
     reason: str
     message: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Situation:
+class Situation(Struct, frozen=True, kw_only=True):
     """All that a round found out about one scaler."""
 
     mode: str
@@ -48,8 +47,7 @@ class Situation:
     """Fields that the installed CRD drops."""
 
 
-@dataclass(frozen=True, slots=True)
-class Condition:
+class Condition(Struct, frozen=True):
     """One condition without its times."""
 
     type: str

@@ -6,8 +6,9 @@ Nothing is done on what was kept: before a round acts it reads the target, and d
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from operator import is_
+
+from msgspec import Struct
 
 from cacheaware.decide.decision import Decision
 from cacheaware.observe.target import Target
@@ -17,8 +18,7 @@ ROUNDS = 3
 """A target is looked at for so many rounds as it was read: as long as a pod's sample is."""
 
 
-@dataclass(frozen=True, slots=True)
-class Kept:
+class Kept(Struct, frozen=True):
     """A target and its pods when it was read."""
 
     target: Target

@@ -4,7 +4,10 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from cacheaware.act.conditions import Fault, Situation
 from cacheaware.act.cordons import CordonMemory, Cordons
@@ -75,8 +78,7 @@ class ScalerState:
             self.around = Surroundings()
 
 
-@dataclass(frozen=True, slots=True)
-class Sight:
+class Sight(Struct, frozen=True):
     """What a round saw."""
 
     target: Target

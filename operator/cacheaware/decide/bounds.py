@@ -5,7 +5,7 @@ The bounds know no window and no rate. Where two of them cross, a ceiling that t
 pod that waits for a node costs nothing.
 """
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from cacheaware.decide.circumstances import Fit, Floor
 from cacheaware.decide.fleet import FleetView
@@ -14,8 +14,7 @@ from cacheaware.decide.zero import awake_because, may_sleep
 from cacheaware.names import Reasons
 
 
-@dataclass(frozen=True, slots=True)
-class Bound:
+class Bound(Struct, frozen=True):
     """One bound and its name."""
 
     replicas: int
@@ -25,8 +24,7 @@ class Bound:
     """In a few words."""
 
 
-@dataclass(frozen=True, slots=True)
-class Bounds:
+class Bounds(Struct, frozen=True):
     """The floor and the ceiling that hold; the floor is never above the ceiling."""
 
     floor: Bound

@@ -1,10 +1,9 @@
 """What bears on the replicas besides the pods: the hour, GPUs, nodes, other writers, callers."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 
-@dataclass(frozen=True, slots=True)
-class Floor:
+class Floor(Struct, frozen=True):
     """The highest floor of the schedules that hold at this moment."""
 
     replicas: int
@@ -14,8 +13,7 @@ class Floor:
     """Until its time comes: pods are ordered ahead, so that they serve by then."""
 
 
-@dataclass(frozen=True, slots=True)
-class Fit:
+class Fit(Struct, frozen=True):
     """How many replicas the nodes have room for, as far as that was found out."""
 
     replicas: int
@@ -23,8 +21,7 @@ class Fit:
     """Until more are tried."""
 
 
-@dataclass(frozen=True, slots=True)
-class Contested:
+class Contested(Struct, frozen=True):
     """Somebody else who writes the replicas back each time that we write them."""
 
     manager: str
@@ -46,8 +43,7 @@ class Contested:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
+class Reading(Struct, frozen=True):
     """The activation signal."""
 
     value: float | None = None
@@ -56,8 +52,7 @@ class Reading:
     """Why not."""
 
 
-@dataclass(frozen=True, slots=True)
-class Wake:
+class Wake(Struct, frozen=True):
     """What decides between no replica and one."""
 
     reading: Reading
@@ -67,8 +62,7 @@ class Wake:
     """The target has no replicas because we took the last one; else somebody paused it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Circumstances:
+class Circumstances(Struct, frozen=True, kw_only=True):
     """All of these, each None where there is nothing of it."""
 
     scheduled: Floor | None = None

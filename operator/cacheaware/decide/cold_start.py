@@ -7,9 +7,10 @@ else half an hour.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import StrEnum
 from math import ceil
+
+from msgspec import Struct
 
 ENOUGH = 5
 """Fewer starts than this tell nothing."""
@@ -39,8 +40,7 @@ class Stage(StrEnum):
     """Until the pod is Ready."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ColdStart:
+class ColdStart(Struct, frozen=True, kw_only=True):
     """One pod's way from created to serving; seconds per stage."""
 
     schedule: float
@@ -59,8 +59,7 @@ class ColdStart:
         return seconds
 
 
-@dataclass(frozen=True, slots=True)
-class Starting:
+class Starting(Struct, frozen=True):
     """Where a pod that does not serve yet stands."""
 
     stage: Stage

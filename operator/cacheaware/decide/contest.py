@@ -5,7 +5,8 @@ same field manager, each after a write of ours, is a contest: then we write afte
 minutes only, and say who it is and what to change. It is over once a write of ours has lasted.
 """
 
-from dataclasses import dataclass, replace
+from msgspec import Struct
+from msgspec.structs import replace
 
 from cacheaware.decide.circumstances import Contested
 from cacheaware.decide.pauses import doubled
@@ -17,24 +18,21 @@ LONGEST_SECONDS = 1920.0
 FORGOTTEN_SECONDS = 3600.0
 
 
-@dataclass(frozen=True, slots=True)
-class Written:
+class Written(Struct, frozen=True):
     """A write of ours that nobody has changed yet."""
 
     at: float
     replicas: int
 
 
-@dataclass(frozen=True, slots=True)
-class Reversal:
+class Reversal(Struct, frozen=True):
     """A write of ours that somebody changed."""
 
     at: float
     manager: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Contest:
+class Contest(Struct, frozen=True, kw_only=True):
     """What is remembered of our writes and of those who change them."""
 
     written: Written | None = None

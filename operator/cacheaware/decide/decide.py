@@ -1,7 +1,8 @@
 """The decision, step by step."""
 
 from collections.abc import Iterable
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from cacheaware.decide.bounds import bounds_of
 from cacheaware.decide.cold_start import expected_s, lead_s

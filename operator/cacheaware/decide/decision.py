@@ -1,10 +1,9 @@
 """The outcome of a round: one object that feeds status, events, explain, metrics and simulator."""
 
-from dataclasses import dataclass, field
+from msgspec import Struct, field
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Term:
+class Term(Struct, frozen=True, kw_only=True):
     """One signal's part in the decision: `replicas = ceil(demand / (target x supply of a pod))`."""
 
     signal: str
@@ -19,8 +18,7 @@ class Term:
     note: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Victim:
+class Victim(Struct, frozen=True, kw_only=True):
     """A pod to give up, with the reason for choosing it."""
 
     pod: str
@@ -30,8 +28,7 @@ class Victim:
     """It goes because it is cordoned and empty."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Decision:
+class Decision(Struct, frozen=True, kw_only=True):
     """What to do, why, on which numbers, and what limited it."""
 
     desired: int

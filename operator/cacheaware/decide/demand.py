@@ -4,9 +4,11 @@ Sums are integers in billionths, so that 42.4 / 0.8 is 53 and no order of pods c
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from math import fsum
 from operator import attrgetter
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from cacheaware.decide.decision import Term
 from cacheaware.decide.forecast import Forecast, forecast_of
@@ -19,8 +21,7 @@ USAGE: Callable[[Load], float | None] = attrgetter("usage")
 WAITING: Callable[[Load], float | None] = attrgetter("waiting")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Signal:
+class Signal(Struct, frozen=True, kw_only=True):
     """A demand and the supply that it is measured against; amounts in billionths of `unit`."""
 
     name: str
@@ -210,8 +211,7 @@ def token_signal(supply: Supply, policy: Policy) -> Signal:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class TokenDemand:
+class TokenDemand(Struct, frozen=True):
     """How many tokens a pod's requests pin or will pin."""
 
     mean_capacity: float

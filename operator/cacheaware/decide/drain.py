@@ -7,8 +7,10 @@ while: its clients keep their connections, and cutting them is not ours.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from itertools import takewhile
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from cacheaware.decide.cordonable import candidates, fits, obstacle, obstacles
 from cacheaware.decide.decision import Victim
@@ -44,8 +46,7 @@ OUT_OF_ORDER = "the workload would take other pods first"
 NEW_ONE_GOES = "a pod that has not served yet goes instead"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fleet:
+class Fleet(Struct, frozen=True, kw_only=True):
     """What a plan is made from."""
 
     scaler: str
@@ -63,8 +64,7 @@ class Fleet:
     """False in Advise: nothing is cordoned, so the victims are those that would be."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class Plan(Struct, frozen=True, kw_only=True):
     """Which pods go, which leave the endpoints, which come back."""
 
     desired: int

@@ -1,7 +1,8 @@
 """Decisions in plain words: the reason in one word, the message in one sentence with numbers."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from cacheaware.decide.bounds import Bounds
 from cacheaware.decide.decision import Victim
@@ -22,8 +23,7 @@ NAMED = 3
 UNCAPPED = "maxGpus does not apply: the pod template names no GPU, or can't be read"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class Outcome(Struct, frozen=True, kw_only=True):
     """A decision's way, step by step."""
 
     spec: int

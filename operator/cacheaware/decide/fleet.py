@@ -1,7 +1,8 @@
 """What is known of a workload at one moment: the input of a decision."""
 
-from dataclasses import dataclass, field
 from enum import StrEnum
+
+from msgspec import Struct, field
 
 from cacheaware.decide.circumstances import Circumstances
 from cacheaware.decide.cold_start import Starting
@@ -23,8 +24,7 @@ class Unknown(StrEnum):
     ERROR = "MetricsError"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PodLoad:
+class PodLoad(Struct, frozen=True, kw_only=True):
     """What a pod carries; each field None where the engine does not tell."""
 
     running: float | None = None
@@ -51,8 +51,7 @@ class PodLoad:
     """Whether its engines sleep: they serve nothing, and their KV cache is discarded."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PodView:
+class PodView(Struct, frozen=True, kw_only=True):
     """One pod of the target."""
 
     name: str
@@ -108,8 +107,7 @@ class PodView:
     """Why it can't be cordoned, in a few words; None: it can, or that was not tried yet."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FleetView:
+class FleetView(Struct, frozen=True, kw_only=True):
     """A target workload and its pods. Keyed by uid: a re-created object starts fresh."""
 
     namespace: str
@@ -129,7 +127,7 @@ class FleetView:
     """How long pods of this workload take to serve."""
     observation: str = "Sidecar"
     """Sidecar, Direct or Mixed: how this round's pods were seen."""
-    problems: tuple[str, ...] = field(default=())
+    problems: tuple[str, ...] = ()
     around: Circumstances = field(default_factory=Circumstances)
     """What bears on the replicas besides the pods."""
 

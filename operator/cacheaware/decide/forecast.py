@@ -12,10 +12,11 @@ which quantile, the cost of a pod and the price of work that comes when there ar
 a load without bursts nearly all is carried, of one with rare and high ones not the last of them.
 """
 
-from dataclasses import dataclass, replace
 from math import ceil
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from cacheaware.decide.history import MINUTE, STEP_S, History, Judged
 
@@ -36,8 +37,7 @@ EACH = 2
 """One way is judged anew in every so many steps: all of them in a minute and a half."""
 
 
-@dataclass(frozen=True, slots=True)
-class Way:
+class Way(Struct, frozen=True):
     """A way to forecast."""
 
     minutes: int
@@ -61,8 +61,7 @@ WAYS = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Forecast:
+class Forecast(Struct, frozen=True, kw_only=True):
     """Pods that will be needed."""
 
     way: Way

@@ -7,7 +7,9 @@ pod had when the history began.
 """
 
 from array import array
-from dataclasses import dataclass, field, replace
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 STEP_S = 5.0
 CLOSE_S = 0.9 * STEP_S
@@ -18,8 +20,7 @@ MINUTE = 12
 """Steps of a minute."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Moment:
+class Moment(Struct, frozen=True, kw_only=True):
     """What one round has seen."""
 
     kv: float
@@ -34,8 +35,7 @@ class Moment:
     """Whether pods are on their way: a queue is there until they serve, and is no news."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Judged:
+class Judged(Struct, frozen=True, kw_only=True):
     """How a way to forecast would have done over the history."""
 
     reserve: float
@@ -44,8 +44,7 @@ class Judged:
     """Mean replicas with that reserve, starts counted in."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class History:
+class History(Struct, frozen=True, kw_only=True):
     """The steps before, oldest first, and the one that is under way."""
 
     needs: "array[float]" = field(default_factory=lambda: array("d"))

@@ -3,7 +3,7 @@
 So it asks for one replica at a time, and for the next only when the last has shown its effect.
 """
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from cacheaware.decide.decision import Term
 from cacheaware.decide.policy import Policy
@@ -13,8 +13,7 @@ EFFECT_SECONDS = 60.0
 """Pods tell their latencies over about this time, so a new pod shows its effect after it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FirstToken:
+class FirstToken(Struct, frozen=True, kw_only=True):
     """Seconds to the first token, the 90th percentile, against the target."""
 
     typical: float

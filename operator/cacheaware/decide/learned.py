@@ -1,14 +1,13 @@
 """What a workload has taught: how long it starts, how fast it prefills, what it is asked."""
 
-from dataclasses import dataclass, field
+from msgspec import Struct, field
 
 from cacheaware.decide.cold_start import Starts
 from cacheaware.decide.learned_work import Work
 from cacheaware.decide.prefill_speed import Prefilled
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Learned:
+class Learned(Struct, frozen=True, kw_only=True):
     """What starts and requests have taught; kept from round to round and in the status."""
 
     starts: Starts = ()

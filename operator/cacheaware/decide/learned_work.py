@@ -7,7 +7,9 @@ GPU, which would bound the speed, are not known here.
 
 from bisect import bisect_left
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 NEWEST = 1 / 30
 """The least weight of a new minute: what was long ago fades within an hour."""
@@ -15,8 +17,7 @@ BANDS = 12
 """Powers of two of running requests that are kept apart: from 1 to 2,048 and above."""
 
 
-@dataclass(frozen=True, slots=True)
-class Sizes:
+class Sizes(Struct, frozen=True):
     """Tokens of a request, the mean over the requests that looks at pods saw begin."""
 
     prompt: float
@@ -25,8 +26,7 @@ class Sizes:
     """That taught it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Decode:
+class Decode(Struct, frozen=True):
     """How fast a pod makes tokens with about so many requests running."""
 
     running: float
@@ -34,8 +34,7 @@ class Decode:
     looks: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Work:
+class Work(Struct, frozen=True, kw_only=True):
     """What is known of a workload's requests; None and () until it was measured."""
 
     sizes: Sizes | None = None

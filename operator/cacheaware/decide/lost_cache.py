@@ -5,7 +5,7 @@ over its hit ratio is 0: the pod is worth less as long as its cache is cold, and
 whole, for they have to be prefilled anew.
 """
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from cacheaware.decide.supply import Pod, Supply
 
@@ -34,7 +34,7 @@ def cold(pod: Pod) -> Pod:
     """A pod with nothing in its prefix cache, if that was lost."""
     if pod.load is None or not is_cold(pod):
         return pod
-    return pod._replace(load=pod.load._replace(prefix_hit_ratio=0.0))
+    return replace(pod, load=replace(pod.load, prefix_hit_ratio=0.0))
 
 
 def emptied_words(supply: Supply) -> str:

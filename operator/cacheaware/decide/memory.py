@@ -1,7 +1,9 @@
 """What a decision needs to know of the rounds before: a small value, made new by each round."""
 
-from dataclasses import dataclass, field, replace
 from typing import TypeVar
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from cacheaware.decide.history import History
 from cacheaware.decide.windows import Entry, lows_with, peaks_with, within
@@ -20,8 +22,7 @@ PATIENCE_SECONDS = 60.0
 """A pause between rounds that is longer than this, and than three rounds, is a restart."""
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(Struct, frozen=True):
     """A change of replicas by us."""
 
     at: float
@@ -29,16 +30,14 @@ class Change:
     after: int
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Since:
+class Since(Struct, frozen=True, order=True):
     """A pod of which something holds, and since when, or when it was last so."""
 
     uid: str
     at: float
 
 
-@dataclass(frozen=True, slots=True)
-class Bar:
+class Bar(Struct, frozen=True):
     """A pod that would not empty, and is left alone for a while."""
 
     uid: str
@@ -47,8 +46,7 @@ class Bar:
     """A reason: StickyClients or DrainTimedOut."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Memory:
+class Memory(Struct, frozen=True, kw_only=True):
     """The rounds before, as far as they matter. Keep one per CacheAwareScaler and target."""
 
     replicas: int

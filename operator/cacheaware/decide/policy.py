@@ -1,10 +1,9 @@
 """What the user asked for, as plain numbers: made from the CacheAwareScaler's spec."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 
-@dataclass(frozen=True, slots=True)
-class RatePolicy:
+class RatePolicy(Struct, frozen=True):
     """At most `value` pods or percent of the fleet within any `period_seconds`."""
 
     type: str
@@ -13,8 +12,7 @@ class RatePolicy:
     period_seconds: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rules:
+class Rules(Struct, frozen=True, kw_only=True):
     """One direction of `behavior`, in the HPA's words."""
 
     stabilization_seconds: int
@@ -36,8 +34,7 @@ PRUNED = RatePolicy("Pods", 2, 60)
 """Where an old CRD has pruned the policies: a safe limit instead of none."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Schedule:
+class Schedule(Struct, frozen=True, kw_only=True):
     """A floor at set times: from each time that `cron` names, for `duration_seconds`."""
 
     cron: str
@@ -48,8 +45,7 @@ class Schedule:
     min_replicas: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Activation:
+class Activation(Struct, frozen=True, kw_only=True):
     """When a signal from outside wakes a target that has no replicas."""
 
     threshold: float
@@ -58,8 +54,7 @@ class Activation:
     """How long signal and pods must have been quiet before the last replica goes."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Policy:
+class Policy(Struct, frozen=True, kw_only=True):
     """How a target is scaled."""
 
     mode: str = "Advise"

@@ -6,7 +6,7 @@ pool is not added to itself round after round. And windows and rates see the sum
 any other number. To add it after them would let a pool follow each wave of the load at once.
 """
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from cacheaware.decide.policy import Policy
 from cacheaware.decide.recommend import Recommendation

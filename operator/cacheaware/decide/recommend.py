@@ -1,6 +1,6 @@
 """How many replicas the load asks for, before windows, rates and bounds."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from cacheaware.decide.decision import Term
 from cacheaware.decide.demand import Signal
@@ -14,8 +14,7 @@ MEASURED = 2
 """So many signals, the first, are of this moment: the others rest on the past."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Recommendation:
+class Recommendation(Struct, frozen=True, kw_only=True):
     """What the load asks for, and how that was found."""
 
     replicas: int

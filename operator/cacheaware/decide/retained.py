@@ -7,7 +7,7 @@ reckoned from their number and size; where that is not known, its use is unknown
 full for shrinking. A queue that lasts, or a preemption, and the gauge counts again at once.
 """
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from cacheaware.decide.policy import Policy
 from cacheaware.decide.supply import Load, Pod, Supply
@@ -42,7 +42,7 @@ def pinned(pod: Pod, *, sizes: bool) -> Pod:
     held = None if share is None else min(share, load.usage)
     size = load.capacity_tokens
     tokens = None if held is None or size is None else held * size
-    return pod._replace(load=load._replace(usage=held, used_tokens=tokens))
+    return replace(pod, load=replace(load, usage=held, used_tokens=tokens))
 
 
 def requested(load: Load) -> float | None:

@@ -8,7 +8,8 @@ Then the ceiling is what has a node, for 5 minutes, and at each further failure 
 an hour.
 """
 
-from dataclasses import dataclass, replace
+from msgspec import Struct
+from msgspec.structs import replace
 
 from cacheaware.decide.circumstances import Fit
 from cacheaware.decide.cold_start import Stage, Starts, deadline_s
@@ -22,8 +23,7 @@ UNSCHEDULABLE = "Unschedulable"
 """The scheduler's word, as the reason of the pod's condition PodScheduled."""
 
 
-@dataclass(frozen=True, slots=True)
-class Room:
+class Room(Struct, frozen=True):
     """What had a node when an order was taken back."""
 
     replicas: int

@@ -6,7 +6,7 @@ load does not ask for goes, and goes first, for nothing is lost with it. By itse
 to shrink below what the load, the bounds and the warm pool ask for.
 """
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from cacheaware.decide.recommend import Recommendation
 from cacheaware.decide.supply import Supply

@@ -1,8 +1,8 @@
 """Which pods of a fleet carry load, which are on their way, and which are lost for now."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import NamedTuple
+
+from msgspec import Struct
 
 from cacheaware.decide.cold_start import Starts, is_overdue, left_s
 from cacheaware.decide.fleet import FleetView, PodLoad, PodView, Unknown
@@ -27,7 +27,7 @@ FAILING = frozenset(
 """Why a container waits when it is the workload's fault: every further pod would wait as well."""
 
 
-class Load(NamedTuple):
+class Load(Struct, frozen=True):
     """A pod's numbers as far as they are possible ones; None is unknown.
 
     A tuple, for it is made anew for each pod in each round: a frozen dataclass takes four times as
@@ -73,7 +73,7 @@ class Load(NamedTuple):
         return self.running + self.waiting
 
 
-class Pod(NamedTuple):
+class Pod(Struct, frozen=True):
     """A pod and its possible numbers."""
 
     view: PodView
@@ -105,8 +105,7 @@ class Pod(NamedTuple):
         return (self.view.stuck or "").rpartition(": ")[2] in FAILING
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Supply:
+class Supply(Struct, frozen=True, kw_only=True):
     """A fleet's pods, each in one place, in the order of their names."""
 
     serving: tuple[Pod, ...] = ()

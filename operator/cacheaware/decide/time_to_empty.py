@@ -1,6 +1,6 @@
 """How long pods take to empty, where they don't tell it themselves: as the workload has taught."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from cacheaware.decide.learned_work import Work, decode_speed
 from cacheaware.decide.supply import MOST, Pod, Supply, within
@@ -34,4 +34,4 @@ def timed(pod: Pod, work: Work) -> Pod:
     if tokens is None or not speed:
         return pod
     seconds = within(load.requests * tokens / speed, MOST)
-    return pod._replace(load=load._replace(seconds_to_empty=seconds))
+    return replace(pod, load=replace(load, seconds_to_empty=seconds))

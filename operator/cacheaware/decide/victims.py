@@ -12,8 +12,9 @@ requests, one goes at a time. Who dies is the workload's choice, so the order is
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from itertools import takewhile
+
+from msgspec import Struct
 
 from cacheaware.decide.decision import Victim
 from cacheaware.decide.demand import Signal
@@ -32,8 +33,7 @@ ALL_YOUNG = "all pods have served for less time than they took to start"
 SHORT = "the other pods hold requests, are young, or are needed by the load"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Shrink:
+class Shrink(Struct, frozen=True, kw_only=True):
     """The part of a shrink that is safe."""
 
     victims: tuple[Victim, ...] = ()
@@ -50,8 +50,7 @@ class Shrink:
         return len(self.victims) + self.uncreated
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class Asked(Struct, frozen=True, kw_only=True):
     """What a shrink is chosen from."""
 
     replicas: int

@@ -5,13 +5,14 @@ of rounds costs a few entries, and a window that is made longer finds its past.
 """
 
 from collections.abc import Iterable
-from typing import NamedTuple
+
+from msgspec import Struct
 
 LONGEST_SECONDS = 3600
 """The longest window that the schema allows."""
 
 
-class Entry(NamedTuple):
+class Entry(Struct, frozen=True):
     """A recommendation."""
 
     at: float

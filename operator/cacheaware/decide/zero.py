@@ -8,7 +8,8 @@ raises them.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from cacheaware.decide.circumstances import Reading
 from cacheaware.decide.decision import Decision
@@ -21,8 +22,7 @@ GAP_SECONDS = 60.0
 """A gap in what is known that is no longer than this does not begin the wait anew."""
 
 
-@dataclass(frozen=True, slots=True)
-class Quiet:
+class Quiet(Struct, frozen=True):
     """Since when signal and pods have been quiet."""
 
     since: float | None = None

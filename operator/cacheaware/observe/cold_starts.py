@@ -5,7 +5,8 @@ sidecar tells how long the engine took to warm up, which the API can't.
 """
 
 from collections.abc import Iterable
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from cacheaware.decide.cold_start import ColdStart, Stage, Starting, with_start
 from cacheaware.decide.learned import Learned

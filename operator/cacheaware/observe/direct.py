@@ -1,7 +1,8 @@
 """A pod seen without a sidecar: its engines' own metrics pages, read by the same code."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from cacheaware.decide.fleet import PodLoad, Unknown
 from cacheaware.observe.load import pod_load
@@ -74,9 +75,8 @@ def why_unusable(sample: EngineSample) -> Unknown | None:
 def load_of(sample: EngineSample, speed: Rates) -> PodLoad:
     """The load that a page reports."""
     hits = first_known(speed.prefix_hit_ratio, sample.prefix_hit_ratio)
-    speed = replace(speed, prefix_hit_ratio=hits)
     load = pod_load(sample.running, sample.waiting, kv_state(sample, None), speed)
-    return replace(load, sleeping=sample.sleeping)
+    return replace(load, prefix_hit_ratio=hits, sleeping=sample.sleeping)
 
 
 def first_known(*values: float | None) -> float | None:

@@ -1,7 +1,8 @@
 """What looks at pods that serve teach about their requests, once a minute."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from cacheaware.decide.fleet import PodLoad
 from cacheaware.decide.learned import Learned

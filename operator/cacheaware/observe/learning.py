@@ -1,7 +1,8 @@
 """What a round's looks teach of a workload: its starts, how fast it prefills, what it is asked."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from cacheaware.decide.cold_start import ColdStart, percentile
 from cacheaware.decide.learned import Learned

@@ -1,6 +1,6 @@
 """One look at a pod, whichever way it was taken."""
 
-from dataclasses import dataclass, field
+from msgspec import Struct, field
 
 from cacheaware.decide.fleet import PodLoad, Unknown
 from cacheaware_sidecar.engines.sample import EngineSample, Histogram
@@ -11,8 +11,7 @@ SIDECAR = "Sidecar"
 DIRECT = "Direct"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Look:
+class Look(Struct, frozen=True, kw_only=True):
     """What one answer of a pod says."""
 
     at: float
@@ -38,7 +37,7 @@ class Look:
     """Cumulative since the engine's start."""
     drain: DrainState = field(default_factory=DrainState)
     """Of its cordon or final drain, as its sidecar tells."""
-    shapes: tuple[ShapeState, ...] = field(default=(), compare=False)
+    shapes: tuple[ShapeState, ...] = ()
     """What its warm-up has measured, or what has the fields of that."""
     start: StartState = field(default_factory=StartState)
     """How long it took to come, as its sidecar tells."""

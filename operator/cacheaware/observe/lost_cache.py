@@ -4,7 +4,8 @@ A prefix cache that is reset by a call (vLLM `/reset_prefix_cache`, SGLang `/flu
 trace on a metrics page but the hits that fail to come; they are measured over the last minute.
 """
 
-from dataclasses import dataclass, replace
+from msgspec import Struct
+from msgspec.structs import replace
 
 from cacheaware.observe.look import Look
 from cacheaware_sidecar.phase import Phase
@@ -15,8 +16,7 @@ AT_WORK = frozenset({Phase.SERVING, Phase.CORDONED})
 BEFORE_WORK = frozenset({Phase.LOADING, Phase.WARMING})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CacheMemory:
+class CacheMemory(Struct, frozen=True, kw_only=True):
     """What is remembered of a pod's cache; it outlives its containers' restarts."""
 
     prompt_tokens: float | None = None

@@ -1,8 +1,11 @@
 """What is remembered of a pod from round to round, and how a look changes it: pure functions."""
 
-from dataclasses import dataclass, replace
+import dataclasses
 from math import inf
-from typing import Any, NamedTuple
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from cacheaware.decide.fleet import PodLoad, PodView, Unknown
 from cacheaware.decide.prefill_speed import Prefilled
@@ -25,8 +28,7 @@ PINNED_NOTHING = 0.005
 """Engines that count their null block as used show a small usage when empty."""
 
 
-@dataclass(frozen=True, slots=True)
-class Mark:
+class Mark(Struct, frozen=True):
     """A look that later ones are measured against."""
 
     at: float
@@ -34,7 +36,7 @@ class Mark:
     ttft: Histogram | None
 
 
-class PodMemory(NamedTuple):
+class PodMemory(Struct, frozen=True):
     """One pod's past, by uid.
 
     A tuple, for it is made anew at each look: a frozen dataclass takes several times as long.
@@ -103,8 +105,9 @@ def remember(memory: PodMemory, record: PodRecord, look: Look | None) -> PodMemo
 
 
 def _unasked(memory: PodMemory) -> PodMemory:
-    drain = replace(memory.drain, empty=None)
-    return memory._replace(
+    drain = dataclasses.replace(memory.drain, empty=None)
+    return replace(
+        memory,
         idle_rounds=0,
         drain=drain,
         prefilled=Prefilled(),
@@ -119,7 +122,7 @@ def _life(memory: PodMemory, record: PodRecord, look: Look | None) -> PodMemory:
     first = record.ready_since if memory.served_since is None else memory.served_since
     served = memory.served or record.ready or record.was_ready
     if look is None or look.phase is None:
-        return memory._replace(served=served, served_since=first)
+        return replace(memory, served=served, served_since=first)
     start = look.start if look.start.warming_s is not None else memory.start
     since = memory.phase_at if look.phase is memory.phase else look.at
     return renewed(
@@ -148,14 +151,15 @@ def renewed(memory: PodMemory, **told: Any) -> PodMemory:
     """The memory with these fields; itself where they are so already, which most often they are."""
     for name, value in told.items():
         if getattr(memory, name) != value:
-            return memory._replace(**told)
+            return replace(memory, **told)
     return memory
 
 
 def _silent(memory: PodMemory, look: Look) -> PodMemory:
     slow = look.unknown is Unknown.TIMED_OUT
     memory = memory if look.phase is not None else _unasked(memory)
-    return memory._replace(
+    return replace(
+        memory,
         unknown=look.unknown,
         detail=look.detail,
         load=memory.load if slow else None,
@@ -176,7 +180,8 @@ def _heard(memory: PodMemory, look: Look, load: PodLoad) -> PodMemory:
     warm = not memory.sidecar or memory.seen_at >= memory.warm_at
     before = memory.counters if warm else Counters()
     came = grown(before.prompt_tokens, look.counters.prompt_tokens)
-    return memory._replace(
+    return replace(
+        memory,
         seq=look.seq,
         seq_at=seq_at,
         seq_age_s=seq_age_s,

@@ -6,7 +6,8 @@ import random
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from cacheaware import names
 from cacheaware.decide.fleet import FleetView, PodView, Unknown
@@ -24,8 +25,7 @@ log = logging.getLogger(__name__)
 Memories = Mapping[str, PodMemory]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Access:
+class Access(Struct, frozen=True, kw_only=True):
     """How a scaler's pods are looked at."""
 
     observation: str = "Auto"
@@ -41,8 +41,7 @@ class Access:
     """Whether there is a target for the time to the first token."""
 
 
-@dataclass(frozen=True, slots=True)
-class Seen:
+class Seen(Struct, frozen=True):
     """A round's pods, and what to remember of them."""
 
     pods: tuple[PodView, ...]

@@ -9,9 +9,10 @@ import asyncio
 import re
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import cast
+
+from msgspec import Struct
 
 HEAD_BYTES = 16 * 1024
 """A longer head is odd."""
@@ -39,8 +40,7 @@ class TooLongError(Exception):
     """The body is larger than was allowed; it was not read."""
 
 
-@dataclass(frozen=True, slots=True)
-class Head:
+class Head(Struct, frozen=True):
     """What the head of a plain answer says."""
 
     status: int
@@ -50,8 +50,7 @@ class Head:
     """Whether the connection may be used again."""
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
+class Reply(Struct, frozen=True):
     """A whole answer."""
 
     status: int

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import aiohttp
+from msgspec import Struct
 
 from cacheaware.decide.fleet import Unknown
 from cacheaware.observe.plain_http import Odd, PlainHttp, TooLongError
@@ -27,8 +28,7 @@ class Request:
     bearer: str | None = field(default=None, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(Struct, frozen=True):
     """What came back; `content` is None where `unknown` says why."""
 
     at: float

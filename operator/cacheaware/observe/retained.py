@@ -6,7 +6,7 @@ KV): their gauges stay up with no reason. A cache that is truly full has waiting
 preemptions or slower answers before long.
 """
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from cacheaware.decide.fleet import PodLoad
 
@@ -16,8 +16,7 @@ SLOWED = 0.5
 """
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fullness:
+class Fullness(Struct, frozen=True, kw_only=True):
     """What the looks up to now say."""
 
     since: float | None = None

@@ -1,8 +1,9 @@
 """A pod seen through its sidecar: `GET /v1/state`."""
 
 import json
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from cacheaware.decide.fleet import PodLoad, Unknown
 from cacheaware.observe.load import pod_load

@@ -1,8 +1,10 @@
 """The target workload, seen through its scale subresource: anything with `/scale`."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from cacheaware.kube import Kube, KubeError
 from cacheaware.names import Reasons
@@ -27,8 +29,7 @@ class TargetError(Exception):
         self.reason = reason
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class TargetRef:
+class TargetRef(Struct, frozen=True, order=True):
     """`spec.scaleTargetRef` with its namespace."""
 
     namespace: str
@@ -50,8 +51,7 @@ class TargetRef:
         return f"{self.kind} {self.namespace}/{self.name}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
+class Target(Struct, frozen=True, kw_only=True):
     """A target at the moment it was read."""
 
     ref: TargetRef
@@ -69,8 +69,7 @@ class Target:
     """The other field manager that last wrote the replicas; empty where that is not known."""
 
 
-@dataclass(frozen=True, slots=True)
-class Manifest:
+class Manifest(Struct, frozen=True):
     """What the object itself told at a resourceVersion."""
 
     resource_version: str

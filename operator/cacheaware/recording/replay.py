@@ -7,11 +7,12 @@ is somebody else's, as it was.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from math import ceil
 from typing import Any
 
+from msgspec.structs import replace
 from pydantic import ValidationError
 
 from cacheaware.api.models import CacheAwareScaler

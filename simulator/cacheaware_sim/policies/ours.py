@@ -4,7 +4,7 @@ Scraped samples go through the same code as there: the sidecar's window and rate
 operator's memory of pods, learned cold starts, `decide`. Only HTTP, JSON and the API are left out.
 """
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from cacheaware.decide import Memory, decide
 from cacheaware.decide.fleet import FleetView, PodView

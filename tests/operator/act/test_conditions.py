@@ -1,8 +1,7 @@
 """Conditions from what a round found."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from cacheaware import names
 from cacheaware.act.conditions import Condition, Fault, Situation, conditions, dated

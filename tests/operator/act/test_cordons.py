@@ -1,8 +1,7 @@
 """Carrying out cordons: what comes first, what is renewed, what is remembered."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from cacheaware.act.cordons import (
     REFUSED_SECONDS,

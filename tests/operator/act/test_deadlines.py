@@ -1,10 +1,9 @@
 """How long a pod really has, told by what we have seen and not by clocks that differ."""
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from cacheaware.act.deadlines import PAUSE_SECONDS, Going
 from cacheaware.act.outcome import Outcome

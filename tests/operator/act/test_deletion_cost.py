@@ -1,9 +1,9 @@
 """Deletion costs: ours are marked and taken back, others' are kept."""
 
 import json
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 from tests.operator.fake_api import Fault
 
 from cacheaware import names

@@ -1,8 +1,9 @@
 """The status: every field stored, written only when somebody would care."""
 
-from dataclasses import replace
+import dataclasses
 
 import pytest
+from msgspec.structs import replace
 from tests.operator.conftest import scaler_body
 
 from cacheaware import names
@@ -280,5 +281,5 @@ async def test_that_we_took_the_last_replica_is_stored_read_again_and_cleared(ap
 async def test_where_that_cannot_be_stored_it_is_not_remembered_either(writer, subject):
     memory = StatusMemory()
     with pytest.raises(KubeError):
-        await writer.sleeping(replace(subject, uid="another"), memory)
+        await writer.sleeping(dataclasses.replace(subject, uid="another"), memory)
     assert memory.scaled_to_zero_at is None

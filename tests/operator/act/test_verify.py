@@ -1,8 +1,7 @@
 """Which pods went after a shrink."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from cacheaware.act.verify import GIVE_UP_SECONDS, ShrinkOutcome, outcome_of, shrink_of
 from cacheaware.pods import PodRecord

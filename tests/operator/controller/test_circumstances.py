@@ -1,8 +1,7 @@
 """What is gathered of a scaler's circumstances, from real objects."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from cacheaware.controller.circumstances import Surroundings
 from cacheaware.controller.registry import scaler_record

@@ -1,9 +1,9 @@
 """The cancelable drain by the whole operator, against sidecars and an API that are faked."""
 
 import asyncio
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 from tests.operator.fake_api import Fault
 from tests.operator.fake_pods import FakePod
 
@@ -311,4 +311,4 @@ async def test_outside_a_cluster_there_is_no_account_and_so_no_cordon(world):
     await world.start()
     told = await world.until(lambda: world.events("CordonUnavailable"))
     assert "no token can be made: NoAccount" in told[0]["message"]
-    assert replace(world.settings).service_account is None
+    assert world.settings.service_account is None

@@ -1,8 +1,7 @@
 """A target is not read in each round, and yet nothing is done on what was read before."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 from tests.operator.controller.test_operator import loaded
 from tests.operator.fake_pods import DEPLOYMENTS
 

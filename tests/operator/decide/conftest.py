@@ -1,9 +1,9 @@
 """Short words for fleets, and a run of rounds."""
 
 from collections.abc import Iterable
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from cacheaware.decide import Memory, decide
 from cacheaware.decide.decision import Decision
@@ -22,7 +22,7 @@ def pod(name="a", *, kv=None, waiting=0.0, running=None, **fields):
 
 def tokens(name="a", *, used=0.0, capacity=100_000.0, waiting=0.0, **fields):
     """A pod that tells tokens."""
-    view = {key: fields.pop(key) for key in list(fields) if key in PodView.__dataclass_fields__}
+    view = {key: fields.pop(key) for key in list(fields) if key in PodView.__struct_fields__}
     load = PodLoad(
         usage=used / capacity,
         used_tokens=used,

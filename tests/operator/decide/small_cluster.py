@@ -1,7 +1,8 @@
 """A small fleet that does as decisions say, a round later."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
+from msgspec.structs import replace
 from tests.operator.decide.conftest import Rounds, fleet, pod
 
 from cacheaware.decide.fleet import PodLoad, PodView

@@ -1,8 +1,7 @@
 """Decisions that rest on the history: a cold start ahead, with words and numbers."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from cacheaware.decide.cold_start import ColdStart, Stage, Starting, lead_s
 from cacheaware.decide.learned import Learned

@@ -1,8 +1,7 @@
 """The cancelable drain, round by round, against a small fleet that does as it is told."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 from tests.operator.decide.conftest import Rounds, booting, fleet, idle, pod
 from tests.operator.decide.small_cluster import (
     AT_ONCE,

@@ -1,8 +1,7 @@
 """What can go wrong in a drain: silence, failed calls and writes, odd orders; nothing is lost."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 from tests.operator.decide.conftest import booting, fleet, idle, pod
 from tests.operator.decide.small_cluster import POLICY, US, cluster, serving, three
 

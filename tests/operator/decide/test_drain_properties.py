@@ -1,9 +1,10 @@
 """What holds for every drain: one look at odd fleets, and fleets that live for many rounds."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from tests.operator.decide.small_cluster import POLICY, US
 
 from cacheaware.decide import Memory, decide

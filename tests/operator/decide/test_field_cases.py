@@ -2,9 +2,9 @@
 
 import csv
 import io
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from cacheaware.decide.circumstances import Circumstances, Reading, Wake
 from cacheaware.decide.fleet import PodLoad, Unknown

@@ -1,8 +1,7 @@
 """Any signal grows the fleet, ordered pods count once, and unknown is idle."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from cacheaware.decide import Memory, decide
 from cacheaware.decide.fleet import PodLoad, Unknown

@@ -1,9 +1,9 @@
 """What is kept of the demand, step by step."""
 
 from array import array
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from cacheaware.decide.history import KEPT, MINUTE, History, Moment, noted
 

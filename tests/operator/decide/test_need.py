@@ -1,8 +1,7 @@
 """What a round adds to the history."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from cacheaware.decide.demand import kv_signal
 from cacheaware.decide.history import History

@@ -2,11 +2,11 @@
 
 import math
 from array import array
-from dataclasses import replace
 
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from cacheaware.decide import Memory, decide
 from cacheaware.decide.fleet import FleetView, PodLoad, PodView, Unknown

@@ -1,8 +1,7 @@
 """The HPA's rate policies."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from cacheaware.decide.memory import Change, Memory
 from cacheaware.decide.policy import Policy, RatePolicy, Rules

@@ -1,8 +1,7 @@
 """A gauge that is full of what no request needs is no reason to grow."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from cacheaware.decide.fleet import PodLoad
 from cacheaware.decide.policy import Policy, RatePolicy, Rules

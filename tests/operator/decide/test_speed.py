@@ -2,9 +2,9 @@
 
 import sys
 import time
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from cacheaware.decide import Memory, decide
 from cacheaware.decide.learned import Learned

@@ -1,7 +1,6 @@
 """Case 044-download-herd: a fleet that starts at once must not storm what it loads from."""
 
-from dataclasses import replace
-
+from msgspec.structs import replace
 from tests.operator.decide.conftest import booting
 from tests.operator.decide.small_cluster import POLICY, cluster, serving
 

@@ -1,10 +1,9 @@
 """What users wish for, in whole decisions: schedules, warm pool, GPU cap, room, contests."""
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from cacheaware.decide import Memory, decide
 from cacheaware.decide.circumstances import Circumstances, Contested, Fit, Floor

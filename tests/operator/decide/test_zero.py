@@ -1,11 +1,11 @@
 """To no replica and back."""
 
-from dataclasses import replace
 from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from cacheaware.decide import decide
 from cacheaware.decide.circumstances import Circumstances, Floor, Reading, Wake

@@ -1,6 +1,5 @@
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from cacheaware.decide.cold_start import ColdStart, Stage, Starting
 from cacheaware.decide.learned import Learned

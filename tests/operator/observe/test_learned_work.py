@@ -1,9 +1,9 @@
 """What looks at pods that serve teach about their requests."""
 
 import math
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from cacheaware.decide.fleet import PodLoad, Unknown
 from cacheaware.decide.learned import Learned
@@ -52,8 +52,8 @@ def test_each_minute_counts_once():
         (KNOWN, replace(RECORD, ready=False)),
         (KNOWN, replace(RECORD, uid="another")),
         (PodMemory(load=None, unknown=None), RECORD),
-        (KNOWN._replace(unknown=Unknown.TIMED_OUT), RECORD),
-        (KNOWN._replace(load=PodLoad(running=0.0, waiting=0.0)), RECORD),
+        (replace(KNOWN, unknown=Unknown.TIMED_OUT), RECORD),
+        (replace(KNOWN, load=PodLoad(running=0.0, waiting=0.0)), RECORD),
     ],
     ids=["not ready", "not seen", "no load", "timed out", "idle"],
 )
@@ -70,7 +70,7 @@ def test_what_does_not_serve_or_is_not_known_teaches_nothing(memory, record):
     ],
 )
 def test_half_a_size_is_none_but_the_speed_counts(load):
-    work = taught(KNOWN._replace(load=load)).work
+    work = taught(replace(KNOWN, load=load)).work
 
     assert (work.sizes, len(work.decode)) == (None, 1)
 
@@ -87,19 +87,19 @@ def test_half_a_size_is_none_but_the_speed_counts(load):
     ids=str,
 )
 def test_impossible_sizes_teach_nothing_that_would_be_kept(numbers):
-    assert taught(KNOWN._replace(load=replace(LOAD, **numbers))).work.sizes is None
+    assert taught(replace(KNOWN, load=replace(LOAD, **numbers))).work.sizes is None
 
 
 @pytest.mark.parametrize("speed", [1e300, math.inf, math.nan, -1.0])
 def test_impossible_speeds_teach_nothing(speed):
     load = replace(LOAD, generation_tokens_per_s=speed)
 
-    assert taught(KNOWN._replace(load=load)).work.decode == ()
+    assert taught(replace(KNOWN, load=load)).work.decode == ()
 
 
 @pytest.mark.parametrize("mean", [None, 3.9, 16.1])
 def test_rates_of_another_load_than_now_tell_no_speed(mean):
-    work = taught(KNOWN._replace(mean_running=mean)).work
+    work = taught(replace(KNOWN, mean_running=mean)).work
 
     assert (work.sizes.looks, work.decode) == (1, ())
 
@@ -107,7 +107,7 @@ def test_rates_of_another_load_than_now_tell_no_speed(mean):
 def test_less_than_one_request_on_the_average_tells_no_speed():
     load = replace(LOAD, running=1.0)
 
-    assert taught(KNOWN._replace(load=load, mean_running=0.9)).work.decode == ()
+    assert taught(replace(KNOWN, load=load, mean_running=0.9)).work.decode == ()
 
 
 def test_the_mean_of_what_ran_follows_the_looks_and_ends_in_silence():

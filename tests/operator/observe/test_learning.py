@@ -1,8 +1,7 @@
 """What looks teach of the speed of prefill."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from cacheaware.decide.learned import Learned
 from cacheaware.decide.prefill_speed import IN_SERVICE, Prefilled

@@ -1,6 +1,6 @@
 """When a pod's cache is lost while the pod goes on."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from cacheaware.decide.fleet import PodLoad, Unknown
 from cacheaware.observe.look import DIRECT, SIDECAR, Look

@@ -1,8 +1,7 @@
 """What is remembered of a pod, and how it becomes a view."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from cacheaware.decide.fleet import PodLoad, Unknown
 from cacheaware.decide.prefill_speed import Prefilled

@@ -2,11 +2,12 @@
 
 import json
 from copy import deepcopy
-from dataclasses import fields, replace
+from dataclasses import fields
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from cacheaware.observe.plain_state import part, plain_state
 from cacheaware.observe.sidecar import careful_state, look_of
@@ -72,7 +73,10 @@ PLACES = list(places(STATE))
 
 
 def read(reader, content):
-    """A look at a state, and its warm-up's speed, as this reader reads it; None where it can't."""
+    """A look at a state, and its warm-up's speed, as this reader reads it; None where it can't.
+
+    The warm-up's shapes are left out: the quick reader gives what has their fields.
+    """
     try:
         state = reader(content)
     except StateError:
@@ -80,7 +84,7 @@ def read(reader, content):
     if state is None:
         return None
     look = look_of(state, Phase(state.phase), 1.0)
-    return look, prefill_tokens_per_s(look.shapes)
+    return replace(look, shapes=()), prefill_tokens_per_s(look.shapes)
 
 
 def changed(body, path, how):

@@ -1,8 +1,7 @@
 """Whether a full gauge is explained by requests."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from cacheaware.decide.fleet import PodLoad, Unknown
 from cacheaware.observe.look import SIDECAR, Look

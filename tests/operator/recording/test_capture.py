@@ -1,9 +1,9 @@
 """A live scaler, seen from outside of the cluster."""
 
 import asyncio
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 from tests.operator.fake_pods import DEPLOYMENTS, PODS, FakePod
 from tests.operator.recording.proxied import (
     GPU_TEMPLATE,

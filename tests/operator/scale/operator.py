@@ -6,9 +6,9 @@ on an hour of it costs what it costs, and a benchmark does not wait for an hour.
 
 import random
 from array import array
-from dataclasses import replace
 
 import uvloop
+from msgspec.structs import replace
 
 from cacheaware.controller.app import main
 from cacheaware.decide.history import KEPT, History
