@@ -15,7 +15,7 @@ from cacheaware.observe import direct, sidecar
 from cacheaware.observe.keyed import KeyedPages
 from cacheaware.observe.look import DIRECT, SIDECAR, Look
 from cacheaware.observe.memory import PodMemory, measured, pod_view, remember
-from cacheaware.observe.poll import PER_TARGET, Poller, Request
+from cacheaware.observe.poll import PER_TARGET, Poller
 from cacheaware.observe.secrets import SecretRef, Secrets
 from cacheaware.observe.target import Target
 from cacheaware.pods import PodRecord
@@ -119,7 +119,7 @@ class Observer:
         if way(record, access) == SIDECAR:
             port = record.sidecar_port or names.SIDECAR_PORT
             url = f"http://{host(record.ip)}:{port}{sidecar.PATH}"
-            answer = await self._poller.fetch(Request(url, sidecar.MAX_BYTES))
+            answer = await self._poller.fetch(url, sidecar.MAX_BYTES)
             return sidecar.look(answer, latency=access.latency)
         urls = engine_urls(record, access)
         pages = (self._pages.fetch(url, direct.MAX_BYTES, access.secret) for url in urls)

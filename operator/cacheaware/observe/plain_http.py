@@ -14,11 +14,15 @@ from typing import cast
 
 from msgspec import Struct
 
+from cacheaware.observe.deadlines import Deadlines
+
 HEAD_BYTES = 16 * 1024
 """A longer head is odd."""
 IDLE_SECONDS = 75.0
 """A connection that was not used for so long is closed."""
 SWEEP_SECONDS = 15.0
+HEADS = 1_024
+"""Heads that are known: a fleet's are few, they differ in the length and the second."""
 ADDRESSES = 8_192
 """Requests that are kept ready."""
 ADDRESS = re.compile(
@@ -57,6 +61,7 @@ class Reply(Struct, frozen=True):
     body: bytes
 
 
+@lru_cache(maxsize=HEADS)
 def head_of(head: bytes) -> Head | None:
     r"""Read a head without its last line ends; None where it is not of the plain kind.
 
@@ -121,15 +126,20 @@ class Connection(asyncio.Protocol):
         """It is open."""
         self._transport, self.usable = cast("asyncio.Transport", transport), True
 
-    async def ask(self, request: bytes, most: int) -> Reply:
+    async def ask(self, request: bytes, most: int, wait: asyncio.Future[Reply]) -> Reply:
         """Send a request and read the answer.
+
+        Args:
+            request: whole.
+            most: bytes that the body may have.
+            wait: gets the answer; whoever ends it otherwise ends the connection.
 
         Raises:
             Odd: the answer is not plain, or the connection ended before it was whole.
             TooLongError: its body is larger than `most` bytes.
         """
         self._buffer, self._head, self._most, self.answered = bytearray(), None, most, False
-        self._waiting = asyncio.get_running_loop().create_future()
+        self._waiting = wait
         self._transport.write(request)
         try:
             return await self._waiting
@@ -202,12 +212,19 @@ class PlainHttp:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._idle: dict[tuple[str, str], Connection] = {}
+        self._deadlines = Deadlines()
         self._swept_at = clock()
 
-    async def get(self, url: str, most: int) -> Reply:
+    async def get(self, url: str, most: int, until: float) -> Reply:
         """What is answered to a GET of a URL.
 
+        Args:
+            url: of the page.
+            most: bytes that the body may have.
+            until: in the loop's time, by when the answer has to be whole.
+
         Raises:
+            TimeoutError: it was not.
             Odd: the URL or the answer is not of the plain kind: ask with a whole client.
             TooLongError: the body is larger than `most` bytes.
             OSError: nobody can be reached there.
@@ -220,16 +237,25 @@ class PlainHttp:
         kept = self._idle.pop(key, None)
         if kept is not None and kept.usable:
             try:
-                return await self._through(kept, key, request, most)
+                return await self._through(kept, key, request, most, until)
             except Odd:
                 if kept.answered:
                     raise
-        return await self._through(await opened(*key), key, request, most)
+        async with asyncio.timeout_at(until):
+            new = await opened(*key)
+        return await self._through(new, key, request, most, until)
 
     async def _through(
-        self, connection: Connection, key: tuple[str, str], request: bytes, most: int
+        self,
+        connection: Connection,
+        key: tuple[str, str],
+        request: bytes,
+        most: int,
+        until: float,
     ) -> Reply:
-        reply = await connection.ask(request, most)
+        wait = asyncio.get_running_loop().create_future()
+        self._deadlines.add(wait, until)
+        reply = await connection.ask(request, most, wait)
         if connection.usable and key not in self._idle:
             connection.idle_since = self._clock()
             self._idle[key] = connection
@@ -252,6 +278,7 @@ class PlainHttp:
         for one in self._idle.values():
             one.close()
         self._idle.clear()
+        self._deadlines.close()
 
 
 async def opened(host: str, port: str) -> Connection:

@@ -3,7 +3,6 @@
 import asyncio
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
 import aiohttp
 from msgspec import Struct
@@ -17,15 +16,6 @@ PER_TARGET = 64
 IDLE_CONNECTION_SECONDS = 75.0
 MAX_REDIRECTS = 3
 CHUNK = 64 * 1024
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """What to fetch from a pod."""
-
-    url: str
-    max_bytes: int
-    bearer: str | None = field(default=None, repr=False)
 
 
 class Answer(Struct, frozen=True):
@@ -74,13 +64,18 @@ class Poller:
             await self._session.close()
             self._session = None
 
-    async def fetch(self, request: Request) -> Answer:
-        """The body of a page, or why there is none; never raises."""
+    async def fetch(self, url: str, most: int, bearer: str | None = None) -> Answer:
+        """The body of a page, or why there is none; never raises.
+
+        Args:
+            url: of the page.
+            most: bytes that it may have.
+            bearer: key to show.
+        """
         async with self._slots:
+            until = asyncio.get_running_loop().time() + self._deadline_s
             try:
-                async with asyncio.timeout(self._deadline_s):
-                    content = await self._content(request)
-                return Answer(self._clock(), content=content)
+                return Answer(self._clock(), await self._content(url, most, bearer, until))
             except Refused as error:
                 return self._failed(error.unknown, str(error))
             except TimeoutError:
@@ -93,28 +88,31 @@ class Poller:
     def _failed(self, unknown: Unknown, detail: str) -> Answer:
         return Answer(self._clock(), unknown=unknown, detail=detail)
 
-    async def _content(self, request: Request) -> bytes:
-        if request.bearer is not None:
-            return await self._follow(request)
-        try:
-            reply = await self._plain.get(request.url, request.max_bytes)
-        except Odd:
-            return await self._follow(request)
-        except TooLongError:
-            raise too_large(request.max_bytes) from None
-        except OSError as error:
-            raise Refused(Unknown.REFUSED, error.strerror or str(error)) from error
-        check(reply.status)
-        return reply.body
+    async def _content(self, url: str, most: int, bearer: str | None, until: float) -> bytes:
+        if bearer is None:
+            try:
+                reply = await self._plain.get(url, most, until)
+            except Odd:
+                pass
+            except TooLongError:
+                raise too_large(most) from None
+            except TimeoutError:
+                raise
+            except OSError as error:
+                raise Refused(Unknown.REFUSED, error.strerror or str(error)) from error
+            else:
+                check(reply.status)
+                return reply.body
+        async with asyncio.timeout_at(until):
+            return await self._follow(url, most, bearer)
 
-    async def _follow(self, request: Request) -> bytes:
-        url = request.url
+    async def _follow(self, url: str, most: int, bearer: str | None) -> bytes:
         for _ in range(MAX_REDIRECTS + 1):
-            async with self._get(url, request.bearer) as response:
+            async with self._get(url, bearer) as response:
                 if 300 <= response.status < 400:
                     url = redirected(url, response)
                     continue
-                return await accepted(response, request.max_bytes)
+                return await accepted(response, most)
         raise Refused(Unknown.ERROR, f"more than {MAX_REDIRECTS} redirects")
 
     def _get(self, url: str, bearer: str | None) -> "aiohttp.client._RequestContextManager":

@@ -16,7 +16,7 @@ from cacheaware.observe.plain_http import (
     TooLongError,
     head_of,
 )
-from cacheaware.observe.poll import Poller, Request
+from cacheaware.observe.poll import Poller
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi"
 
@@ -83,34 +83,49 @@ def answer(body=b"hi", *lines, status=b"200 OK"):
     return head + b"\r\n\r\n" + body
 
 
+async def get(plain, url, most, seconds=5.0):
+    return await plain.get(url, most, asyncio.get_running_loop().time() + seconds)
+
+
 async def test_one_connection_serves_all_requests_to_an_address(plain):
     async with serving() as pod:
         for _ in range(3):
-            assert (await plain.get(pod.url(), 10)).body == b"hi"
+            assert (await get(plain, pod.url(), 10)).body == b"hi"
     assert pod.connections == 1
     assert pod.heads[0].startswith(b"GET /v1/state HTTP/1.1\r\nHost: 127.0.0.1:")
 
 
+@pytest.mark.parametrize("kept", [False, True])
+async def test_an_answer_that_is_late_ends_its_connection(plain, kept):
+    async with serving(*[[answer()]] * kept, [b"HTTP/1.1 200 OK\r\n"], [answer(b"next")]) as pod:
+        if kept:
+            await get(plain, pod.url(), 10)
+        with pytest.raises(TimeoutError):
+            await get(plain, pod.url(), 10, seconds=0.05)
+        assert (await get(plain, pod.url(), 10)).body == b"next"
+    assert pod.connections == 2
+
+
 async def test_requests_at_once_to_one_address_have_connections_of_their_own(plain):
     async with serving() as pod:
-        both = await asyncio.gather(plain.get(pod.url(), 10), plain.get(pod.url(), 10))
+        both = await asyncio.gather(get(plain, pod.url(), 10), get(plain, pod.url(), 10))
         assert [one.body for one in both] == [b"hi", b"hi"]
-        await plain.get(pod.url(), 10)
+        await get(plain, pod.url(), 10)
     assert pod.connections == 2
 
 
 async def test_an_answer_may_come_in_any_pieces(plain):
     whole = answer(b"0123456789")
     async with serving([whole[at : at + 1] for at in range(len(whole))], [whole]) as pod:
-        assert (await plain.get(pod.url(), 10)).body == b"0123456789"
-        assert (await plain.get(pod.url(), 10)).body == b"0123456789"
+        assert (await get(plain, pod.url(), 10)).body == b"0123456789"
+        assert (await get(plain, pod.url(), 10)).body == b"0123456789"
     assert pod.connections == 1
 
 
 async def test_an_address_of_version_6_is_asked(plain):
     try:
         async with serving(host="::1") as pod:
-            assert (await plain.get(pod.url(), 10)).body == b"hi"
+            assert (await get(plain, pod.url(), 10)).body == b"hi"
             assert b"Host: [::1]:" in pod.heads[0]
     except OSError:
         pytest.skip("this machine has no IPv6")
@@ -118,8 +133,8 @@ async def test_an_address_of_version_6_is_asked(plain):
 
 async def test_a_refusal_keeps_its_status_and_its_connection(plain):
     async with serving([answer(b"busy", status=b"503 Service Unavailable")]) as pod:
-        assert (await plain.get(pod.url(), 10)).status == 503
-        assert (await plain.get(pod.url(), 10)).status == 200
+        assert (await get(plain, pod.url(), 10)).status == 503
+        assert (await get(plain, pod.url(), 10)).status == 200
     assert pod.connections == 1
 
 
@@ -152,48 +167,48 @@ async def test_a_refusal_keeps_its_status_and_its_connection(plain):
 async def test_what_is_not_plain_is_left_to_a_whole_client(plain, odd):
     async with serving([odd]) as pod:
         with pytest.raises(Odd):
-            await plain.get(pod.url(), 100)
-        assert (await plain.get(pod.url(), 100)).body == b"hi"
+            await get(plain, pod.url(), 100)
+        assert (await get(plain, pod.url(), 100)).body == b"hi"
     assert pod.connections == 2
 
 
 async def test_a_body_that_is_too_large_is_not_read(plain):
     async with serving([b"HTTP/1.1 200 OK\r\nContent-Length: 11\r\n\r\n"]) as pod:
         with pytest.raises(TooLongError):
-            await plain.get(pod.url(), 10)
-        await plain.get(pod.url(), 10)
+            await get(plain, pod.url(), 10)
+        await get(plain, pod.url(), 10)
     assert pod.connections == 2
 
 
 async def test_a_refusal_with_a_long_page_is_told_by_its_status(poller):
     refused = answer(b"x" * 99, status=b"404 Not Found")
     async with serving([refused], [refused]) as pod:
-        found = await poller.fetch(Request(pod.url(), 10))
+        found = await poller.fetch(pod.url(), 10)
     assert (found.unknown, found.detail) == (Unknown.ERROR, "answered 404")
 
 
 async def test_an_answer_that_breaks_off_is_not_taken_for_a_whole_one(plain):
     async with serving([b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf", None]) as pod:
         with pytest.raises(Odd):
-            await plain.get(pod.url(), 10)
+            await get(plain, pod.url(), 10)
 
 
 async def test_a_kept_connection_that_the_pod_has_closed_is_made_anew(plain):
     async with serving([OK], [None], [OK]) as pod:
-        await plain.get(pod.url(), 10)
-        assert (await plain.get(pod.url(), 10)).body == b"hi"
+        await get(plain, pod.url(), 10)
+        assert (await get(plain, pod.url(), 10)).body == b"hi"
         assert pod.connections == 2
         for writer in pod.writers:
             writer.close()
         await asyncio.sleep(0.05)
-        assert (await plain.get(pod.url(), 10)).body == b"hi"
+        assert (await get(plain, pod.url(), 10)).body == b"hi"
     assert pod.connections == 3
 
 
 async def test_a_new_connection_that_is_closed_without_a_word_is_not_asked_twice(plain):
     async with serving([None]) as pod:
         with pytest.raises(Odd):
-            await plain.get(pod.url(), 10)
+            await get(plain, pod.url(), 10)
     assert pod.connections == 1
 
 
@@ -201,7 +216,7 @@ async def test_a_new_connection_that_is_closed_without_a_word_is_not_asked_twice
 async def test_bytes_that_nobody_asked_for_are_never_an_answer(plain, stray):
     async with serving([OK + stray], [OK, stray]) as pod:
         for _ in range(3):
-            assert (await plain.get(pod.url(), 10)).body == b"hi"
+            assert (await get(plain, pod.url(), 10)).body == b"hi"
             await asyncio.sleep(0.05)
     assert pod.connections == 3
 
@@ -209,16 +224,16 @@ async def test_bytes_that_nobody_asked_for_are_never_an_answer(plain, stray):
 async def test_a_pod_that_says_close_is_asked_on_a_new_connection(plain):
     async with serving([answer(b"hi", b"Connection: close")], [answer(b"hi", b"X: y")]) as pod:
         for _ in range(3):
-            assert (await plain.get(pod.url(), 10)).body == b"hi"
+            assert (await get(plain, pod.url(), 10)).body == b"hi"
     assert pod.connections == 2
 
 
 async def test_what_came_after_a_timeout_is_not_the_next_answer(poller):
     late = [b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\n"]
     async with serving(late, [answer(b"next")]) as pod:
-        first = await poller.fetch(Request(pod.url(), 10))
+        first = await poller.fetch(pod.url(), 10)
         assert first.unknown is Unknown.TIMED_OUT
-        assert (await poller.fetch(Request(pod.url(), 10))).content == b"next"
+        assert (await poller.fetch(pod.url(), 10)).content == b"next"
     assert pod.connections == 2
 
 
@@ -226,12 +241,12 @@ async def test_connections_that_nobody_uses_any_more_are_closed():
     now = [0.0]
     plain = PlainHttp(clock=lambda: now[0])
     async with serving() as one, serving() as other:
-        await plain.get(one.url(), 10)
+        await get(plain, one.url(), 10)
         now[0] = SWEEP_SECONDS
-        await plain.get(other.url(), 10)
+        await get(plain, other.url(), 10)
         now[0] = IDLE_SECONDS + 1
-        await plain.get(other.url(), 10)
-        await plain.get(one.url(), 10)
+        await get(plain, other.url(), 10)
+        await get(plain, one.url(), 10)
         plain.close()
     assert (one.connections, other.connections) == (2, 1)
 
@@ -252,7 +267,7 @@ async def test_connections_that_nobody_uses_any_more_are_closed():
 )
 async def test_other_urls_than_those_of_pods_are_left_to_a_whole_client(plain, url):
     with pytest.raises(Odd):
-        await plain.get(url, 10)
+        await get(plain, url, 10)
 
 
 @pytest.mark.parametrize(
@@ -264,18 +279,18 @@ async def test_other_urls_than_those_of_pods_are_left_to_a_whole_client(plain, u
 )
 async def test_the_poller_reads_with_a_whole_client_what_is_not_plain(poller, chunked):
     async with serving([chunked], [chunked]) as pod:
-        assert (await poller.fetch(Request(pod.url(), 10))).content == b"hi"
+        assert (await poller.fetch(pod.url(), 10)).content == b"hi"
 
 
 async def test_a_key_is_sent_by_the_whole_client(poller):
     async with serving() as pod:
-        await poller.fetch(Request(pod.url(), 10, bearer="secret"))
+        await poller.fetch(pod.url(), 10, bearer="secret")
     assert b"Authorization: Bearer secret" in pod.heads[0]
 
 
 async def test_a_huge_answer_is_told_as_such_whoever_reads_it(poller):
     async with serving([answer(b"x" * 11)]) as pod:
-        found = await poller.fetch(Request(pod.url(), 10))
+        found = await poller.fetch(pod.url(), 10)
     assert (found.unknown, found.detail) == (Unknown.INVALID, "more than 10 bytes")
 
 

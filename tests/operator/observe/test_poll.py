@@ -12,7 +12,7 @@ from cacheaware.decide.policy import Policy, RatePolicy, Rules
 from cacheaware.observe import direct
 from cacheaware.observe.memory import PodMemory
 from cacheaware.observe.observer import Access, Observer
-from cacheaware.observe.poll import Poller, Request
+from cacheaware.observe.poll import Poller
 from cacheaware.observe.secrets import SecretRef, Secrets
 from cacheaware.pods import PodRecord
 
@@ -48,13 +48,15 @@ def record(fleet, pod, number=0, *, sidecar=False):
     )
 
 
-def request(fleet, pod, path="/metrics", **more):
-    return Request(f"http://{fleet.add(pod)}:{fleet.port}{path}", direct.MAX_BYTES, **more)
+def page_of(fleet, pod, path="/metrics"):
+    return f"http://{fleet.add(pod)}:{fleet.port}{path}"
 
 
 async def test_a_redirect_on_the_same_server_is_followed(fleet, poller, case):
     page = case("008", "input.http").partition("200 OK")[2].strip() + "\n"
-    answer = await poller.fetch(request(fleet, FakePod(page=page, behaviour="redirect")))
+    answer = await poller.fetch(
+        page_of(fleet, FakePod(page=page, behaviour="redirect")), direct.MAX_BYTES
+    )
     found = direct.look([answer], lambda _: None)
     expected = case("008", "expect.json")
     assert (found.load.running, found.load.waiting, found.load.usage) == (
@@ -65,14 +67,14 @@ async def test_a_redirect_on_the_same_server_is_followed(fleet, poller, case):
 
 
 async def test_a_redirect_elsewhere_is_refused_and_told(fleet, poller):
-    answer = await poller.fetch(request(fleet, FakePod(behaviour="offhost")))
+    answer = await poller.fetch(page_of(fleet, FakePod(behaviour="offhost")), direct.MAX_BYTES)
     assert answer.unknown is Unknown.ERROR
     assert "169.254.169.254" in answer.detail
 
 
 async def test_redirects_without_end_are_given_up(fleet, poller):
     pod = FakePod(behaviour="redirect-loop")
-    answer = await poller.fetch(request(fleet, pod))
+    answer = await poller.fetch(page_of(fleet, pod), direct.MAX_BYTES)
     assert "redirects" in answer.detail
 
 
@@ -90,14 +92,14 @@ async def test_redirects_without_end_are_given_up(fleet, poller):
     ],
 )
 async def test_each_failure_has_its_reason(fleet, poller, behaviour, unknown, said):
-    answer = await poller.fetch(request(fleet, FakePod(behaviour=behaviour)))
+    answer = await poller.fetch(page_of(fleet, FakePod(behaviour=behaviour)), direct.MAX_BYTES)
     assert (answer.content, answer.unknown) == (None, unknown)
     assert said in answer.detail
 
 
 async def test_a_port_that_nobody_listens_on_is_refused(poller, unused_tcp_port):
     url = f"http://127.0.0.1:{unused_tcp_port}/metrics"
-    assert (await poller.fetch(Request(url, 1000))).unknown is Unknown.REFUSED
+    assert (await poller.fetch(url, 1000)).unknown is Unknown.REFUSED
 
 
 async def test_one_hung_pod_of_seventy_neither_stops_nor_slows_the_round(fleet, case):
@@ -229,7 +231,7 @@ async def test_a_wrong_key_holds_and_names_the_pod_and_never_the_key(fleet, poll
     assert {pod.unknown for pod in seen.pods} == {Unknown.UNAUTHORIZED}
     assert "pod p0 and 19 more" in seen.problems[0]
     assert keys.reads == 2
-    told = repr(seen) + repr(Request("http://x", 1, keys.key)) + caplog.text
+    told = repr(seen) + caplog.text
     assert "sk-EXAMPLE" not in told
 
 
