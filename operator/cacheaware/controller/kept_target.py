@@ -14,8 +14,8 @@ from cacheaware.decide.decision import Decision
 from cacheaware.observe.target import Target
 from cacheaware.pods import PodRecord
 
-ROUNDS = 3
-"""A target is looked at for so many rounds as it was read: as long as a pod's sample is."""
+ROUNDS = 6
+"""A target is looked at for so many rounds as it was read."""
 
 
 class Kept(Struct, frozen=True):

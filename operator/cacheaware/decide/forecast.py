@@ -84,7 +84,7 @@ def levels(needs: Floats) -> Floats:
     >>> levels(np.array([0.0, 4.0, 2.0])).tolist()
     [0.0, 2.0, 2.0]
     """
-    sums = np.concatenate(([0.0], np.cumsum(needs)))
+    sums = np.concatenate(([0.0], needs.cumsum()))
     young = sums[1 : MINUTE + 1]
     grown = sums[MINUTE + 1 :] - sums[1:-MINUTE]
     return np.concatenate((young / np.arange(1, len(young) + 1), grown / MINUTE))

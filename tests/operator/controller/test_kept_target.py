@@ -21,10 +21,10 @@ STEADY = Decision(desired=2, current=2, reason="Steady", message="")
 VICTIM = Victim(pod="p", uid="u", reason="idle")
 
 
-def test_what_was_read_holds_for_three_rounds():
+def test_what_was_read_holds_for_six_rounds():
     kept = Kept(TARGET, 100.0, [POD])
-    assert kept.holds([POD], 114.9, 5.0)
-    assert not kept.holds([POD], 115.0, 5.0)
+    assert kept.holds([POD], 129.9, 5.0)
+    assert not kept.holds([POD], 130.0, 5.0)
 
 
 @pytest.mark.parametrize("now", [[], [POD, POD], [replace(POD)]], ids=["gone", "more", "changed"])
