@@ -15,7 +15,7 @@ ENV PIP_CERT=/etc/ssl/certs/ca-certificates.crt \
     PIP_ROOT_USER_ACTION=ignore
 WORKDIR /src
 COPY pyproject.toml constraints.txt ./
-# One truth about dependencies: pyproject.toml. The sidecar serves no command line, so no typer.
+# One truth about dependencies: pyproject.toml, less what the sidecar and the mock engine never load.
 RUN --mount=type=secret,id=pip-conf,target=/etc/pip.conf \
     --mount=type=secret,id=ca-bundle,target=/etc/ssl/certs/ca-certificates.crt \
     python3 -m venv /opt/tools \
@@ -24,9 +24,9 @@ RUN --mount=type=secret,id=pip-conf,target=/etc/pip.conf \
  && /opt/tools/bin/pip install --quiet --constraint constraints.txt hatchling \
  && python3 -c 'import tomllib; p = tomllib.load(open("pyproject.toml", "rb"))["project"]; \
 base, extra = p["dependencies"], p["optional-dependencies"]; \
-light = [d for d in base if not d.startswith("typer")]; \
+light = [d for d in base if not d.startswith(("msgspec", "typer"))]; \
 [open(f"{name}.txt", "w").write("\n".join(needs)) for name, needs in \
-{"sidecar": light, "operator": base + extra["operator"], "mock-engine": base + extra["sim"]}.items()]'
+{"sidecar": light, "operator": base + extra["operator"], "mock-engine": base + [d for d in extra["sim"] if not d.startswith("numpy")]}.items()]'
 
 FROM tools AS wheel
 COPY README.md LICENSE ./
