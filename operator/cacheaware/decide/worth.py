@@ -1,7 +1,7 @@
 """What is lost with a pod: the order in which pods are given up, least worth first.
 
 1. A pod that never served: without a node first, as a ReplicaSet does it, then the youngest.
-2. A pod that is not Ready: it does no work.
+2. A pod that does not serve, not Ready or in another phase: it does no work.
 3. The last that serves a LoRA adapter in use is kept while another pod will do.
 4. A pod whose engine sleeps and that holds no request: it does no work, and its cache is gone.
 5. How long it will take to empty, and so how long a cordon may last. Pods count as alike while one
@@ -19,6 +19,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 
 from cacheaware.decide.supply import MOST, Load, Pod, within
+from cacheaware_sidecar.phase import Phase
 
 Key = tuple[float | str, ...]
 UNKNOWN_WORK = float("inf")
@@ -70,7 +71,7 @@ def worth_of(pods: Sequence[Pod]) -> Callable[[Pod], Key]:
         if load is None:
             return (3, age, view.name)
         return (
-            2 if view.ready else 1,
+            2 if view.ready and view.phase is Phase.SERVING else 1,
             work(load),
             known(load.used_tokens, tokens),
             known(load.usage, usage),

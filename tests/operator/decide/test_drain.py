@@ -89,6 +89,12 @@ class TestGivingUp:
         made.spec = 4
         assert made.round().desired == 4
 
+    def test_of_pods_that_cant_be_cordoned_one_that_does_not_serve_goes_first(self):
+        only = replace(POLICY, min_replicas=1, max_replicas=1)
+        pods = [idle("a"), idle("b", phase=Phase.LOADING)]
+        made = cluster(*pods, policy=only)
+        assert [one.pod for one in made.round().victims] == ["b"]
+
     def test_a_shrink_that_is_not_done_is_waited_for(self):
         made = three()
         made.round()

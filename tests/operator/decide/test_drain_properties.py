@@ -145,7 +145,7 @@ def test_what_goes_is_empty_and_what_is_cordoned_may_be(found, policy):
         uid
         for uid in serving
         if not by_uid[uid].terminating
-        and (by_uid[uid].load is not None or uid not in memory.cordons)
+        and (by_uid[uid].load or by_uid[uid].no_cordon or uid not in memory.cordons)
     }
     stays = serving - sets[0] - {pod.uid for pod in victims}
     if stays != serving:

@@ -2,9 +2,9 @@
 
 import json
 import math
+from dataclasses import replace
 
 import pytest
-from msgspec.structs import replace
 
 from cacheaware.decide.policy import Policy
 from cacheaware.observe.sidecar import loaded
