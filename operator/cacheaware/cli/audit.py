@@ -1,0 +1,163 @@
+"""`cacheaware model audit`: what is wrong with a model's config.json, before it is launched."""
+
+import sys
+from collections.abc import Mapping
+from dataclasses import asdict
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from cacheaware.cli import model
+from cacheaware.cli.config_files import Document, documents, parsed
+from cacheaware.cli.errors import BadInputError
+from cacheaware.cli.inputs import STDIN
+from cacheaware.cli.output import Format, OutputOption, console, print_json
+
+if TYPE_CHECKING:
+    from cacheaware.doctor.findings import Finding
+    from cacheaware.model.rules.view import Asked
+
+Told = tuple[str, list["Finding"]]
+
+MODELOPT: str = "hf_quant_config.json"
+"""Where ModelOpt's older exports keep what they did to the weights, beside config.json."""
+MOST_RANKS = 4096
+WIDTH = 100
+
+
+class Engine(StrEnum):
+    """The value of --engine."""
+
+    VLLM = "vllm"
+    OTHER = "other"
+
+
+class Threshold(StrEnum):
+    """The value of --fail-on."""
+
+    WARNING = "warning"
+    ERROR = "error"
+
+
+@model.command()
+def audit(  # noqa: PLR0917 - typer reads options from parameters
+    files: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="CONFIG...",
+            help="config.json files, folders that hold them, or - for standard input.",
+            show_default=False,
+        ),
+    ],
+    gpu: Annotated[
+        str, typer.Option("--gpu", help="GPUs to check against: h100,l40s,mi300x.")
+    ] = "",
+    tp: Annotated[
+        int, typer.Option("--tp", min=1, max=MOST_RANKS, help="Tensor parallel size.")
+    ] = 1,
+    ep: Annotated[
+        int, typer.Option("--ep", min=1, max=MOST_RANKS, help="Expert parallel size.")
+    ] = 1,
+    max_model_len: Annotated[
+        int | None, typer.Option(min=1, help="Tokens of the longest request; else the file's.")
+    ] = None,
+    gpu_memory_utilization: Annotated[
+        float, typer.Option(min=0.01, max=1, help="The engine's share of a GPU's memory.")
+    ] = 0.92,
+    engine: Annotated[
+        Engine, typer.Option(help="other: leave out what only vLLM refuses.")
+    ] = Engine.VLLM,
+    fail_on: Annotated[
+        Threshold, typer.Option(help="Exit code 1 from this severity on.")
+    ] = Threshold.ERROR,
+    output: OutputOption = Format.TABLE,
+) -> None:
+    """Check a model's structure: heads, RoPE, norms, dtypes, quantisation, experts, what fits.
+
+    No weights, GPU or network are needed. Exit code 1: there are findings of the severity of
+    --fail-on or worse; 2: a file is bad.
+
+    Example: cacheaware model audit config.json --gpu h100,l40s --tp 2
+    """
+    from cacheaware.doctor.findings import Severity, at_least
+    from cacheaware.model.rules.view import Asked
+
+    asked = Asked(
+        gpus=gpus_named(gpu), tensor=tp, experts=ep, max_model_len=max_model_len,
+        utilization=gpu_memory_utilization, vllm=engine is Engine.VLLM,
+    )  # fmt: skip
+    told, problems = answers(files, asked)
+    for problem in problems:
+        print(f"cacheaware: {problem}", file=sys.stderr)
+    show(told, output)
+    bad = at_least((one for _, found in told for one in found), Severity(fail_on.value))
+    raise typer.Exit(2 if problems else 1 if bad else 0)
+
+
+def gpus_named(text: str) -> tuple[Any, ...]:
+    """The GPUs of a list with commas.
+
+    Raises:
+        BadInputError: a name that the table does not have.
+    """
+    from cacheaware.model.gpus import UnknownGpuError, gpu_named
+
+    try:
+        return tuple(gpu_named(name.strip()) for name in text.split(",") if name.strip())
+    except UnknownGpuError as error:
+        raise BadInputError(f"--{error}") from error
+
+
+def answers(files: list[str], asked: "Asked") -> tuple[list[Told], list[str]]:
+    """The good files with their findings, and one line for each bad one."""
+    from cacheaware.model.audit import audit as audited
+    from cacheaware_sidecar.kv import ConfigError
+
+    told: list[Told] = []
+    problems: list[str] = []
+    for found in documents(files):
+        try:
+            told.append((found.shown, audited(found.shown, config_of(found), asked)))
+        except (BadInputError, ConfigError) as error:
+            problems.append(f"{found.shown}: {error}")
+    return told, problems
+
+
+def config_of(document: Document) -> Any:
+    """The config, with the quantisation that an older ModelOpt export tells beside it.
+
+    Raises:
+        BadInputError: It, or the file beside it, can't be read or is no JSON.
+    """
+    config = parsed(document)
+    beside = Path(document.name).parent / MODELOPT
+    if (
+        document.name == STDIN
+        or not isinstance(config, Mapping)
+        or config.get("quantization_config")
+        or not beside.is_file()
+    ):
+        return config
+    told = parsed(Document(str(beside)))
+    section = told.get("quantization") if isinstance(told, Mapping) else None
+    if not isinstance(section, Mapping):
+        raise BadInputError(f"{MODELOPT} beside it has no object `quantization`")
+    return {**config, "quantization_config": {"quant_method": "modelopt", **section}}
+
+
+def show(told: list[Told], output: Format) -> None:
+    """All findings, by file."""
+    if output is Format.JSON:
+        print_json({"findings": [asdict(one) for _, found in told for one in found]})
+        return
+    from cacheaware.cli.doctor_view import lines, summary
+
+    width = min(WIDTH, console().width)
+    for place, (name, found) in enumerate(told):
+        if place:
+            typer.echo()
+        typer.echo(f"{name}: {summary(found)}")
+        for line in lines(found, width):
+            typer.echo(line)

@@ -1,0 +1,62 @@
+"""The five-minute check of a config.json: all rules, worst findings first."""
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Final
+
+from cacheaware.doctor.findings import Finding, Severity, worst_first
+from cacheaware.model.rules import (
+    contradictions,
+    dtypes,
+    experts,
+    ffn,
+    heads,
+    length,
+    norms,
+    quantization,
+    rope,
+    vocabulary,
+    windows,
+)
+from cacheaware.model.rules.view import Asked, View, error, view_of
+
+Rule = Callable[[View, Asked], Iterable[Finding]]
+
+RULES: Final[tuple[Rule, ...]] = (
+    *contradictions.RULES,
+    *heads.RULES,
+    *rope.RULES,
+    *ffn.RULES,
+    *norms.RULES,
+    *dtypes.RULES,
+    *vocabulary.RULES,
+    *windows.RULES,
+    *quantization.RULES,
+    *experts.RULES,
+    *length.RULES,
+)
+
+
+def audit(subject: str, config: Any, asked: Asked = Asked()) -> list[Finding]:  # noqa: B008 - frozen
+    """What is wrong with a model's configuration.
+
+    Args:
+        subject: What the findings name; the file.
+        config: The parsed config.json.
+        asked: How it is to be served.
+
+    Raises:
+        ConfigError: It is no configuration: no object, or a text part or type of another kind.
+    """
+    view = view_of(subject, config)
+    found = [finding for rule in RULES for finding in rule(view, asked)]
+    return worst_first([*found, *_refusal(view, found)])
+
+
+def _refusal(view: View, found: Iterable[Finding]) -> Iterator[Finding]:
+    """What the KV rules refuse, where no rule has said why."""
+    if view.refused and all(one.severity is not Severity.ERROR for one in found):
+        yield error(
+            view, "geometry-refused",
+            f"the KV cache can't be sized: {view.refused}",
+            "Compare the field with the model's own release.",
+        )  # fmt: skip

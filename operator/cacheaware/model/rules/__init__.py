@@ -1,0 +1,1 @@
+"""What can be wrong with a config.json, one file per matter; each rule is a pure function."""
