@@ -24,6 +24,7 @@ Told = tuple[str, list["Finding"]]
 MODELOPT: str = "hf_quant_config.json"
 """Where ModelOpt's older exports keep what they did to the weights, beside config.json."""
 MOST_RANKS = 4096
+LONGEST = 10**9
 WIDTH = 100
 
 
@@ -54,17 +55,13 @@ def audit(  # noqa: PLR0917 - typer reads options from parameters
     gpu: Annotated[
         str, typer.Option("--gpu", help="GPUs to check against: h100,l40s,mi300x.")
     ] = "",
-    tp: Annotated[
-        int, typer.Option("--tp", min=1, max=MOST_RANKS, help="Tensor parallel size.")
-    ] = 1,
-    ep: Annotated[
-        int, typer.Option("--ep", min=1, max=MOST_RANKS, help="Expert parallel size.")
-    ] = 1,
+    tp: Annotated[int, typer.Option("--tp", help="Tensor parallel size.")] = 1,
+    ep: Annotated[int, typer.Option("--ep", help="Expert parallel size.")] = 1,
     max_model_len: Annotated[
-        int | None, typer.Option(min=1, help="Tokens of the longest request; else the file's.")
+        int | None, typer.Option(help="Tokens of the longest request; else the file's.")
     ] = None,
     gpu_memory_utilization: Annotated[
-        float, typer.Option(min=0.01, max=1, help="The engine's share of a GPU's memory.")
+        float, typer.Option(help="The engine's share of a GPU's memory.")
     ] = 0.92,
     engine: Annotated[
         Engine, typer.Option(help="other: leave out what only vLLM refuses.")
@@ -84,16 +81,42 @@ def audit(  # noqa: PLR0917 - typer reads options from parameters
     from cacheaware.doctor.findings import Severity, at_least
     from cacheaware.model.rules.view import Asked
 
+    checked(tp, ep, max_model_len, gpu_memory_utilization)
     asked = Asked(
-        gpus=gpus_named(gpu), tensor=tp, experts=ep, max_model_len=max_model_len,
-        utilization=gpu_memory_utilization, vllm=engine is Engine.VLLM,
-    )  # fmt: skip
+        gpus=gpus_named(gpu),
+        tensor=tp,
+        experts=ep,
+        max_model_len=max_model_len,
+        utilization=gpu_memory_utilization,
+        vllm=engine is Engine.VLLM,
+    )
     told, problems = answers(files, asked)
     for problem in problems:
         print(f"cacheaware: {problem}", file=sys.stderr)
     show(told, output)
     bad = at_least((one for _, found in told for one in found), Severity(fail_on.value))
     raise typer.Exit(2 if problems else 1 if bad else 0)
+
+
+def checked(tp: int, ep: int, max_model_len: int | None, utilization: float) -> None:
+    """Refuse sizes that no engine can be started with.
+
+    Raises:
+        BadInputError: One line with the option, its value and what is allowed.
+    """
+    from cacheaware_sidecar.kv import ConfigError
+    from cacheaware_sidecar.kv.fields import whole
+
+    try:
+        whole("--tp", tp, 1, MOST_RANKS)
+        whole("--ep", ep, 1, MOST_RANKS)
+        whole("--max-model-len", 1 if max_model_len is None else max_model_len, 1, LONGEST)
+    except ConfigError as error:
+        raise BadInputError(str(error)) from error
+    if not 0 < utilization <= 1:
+        raise BadInputError(
+            f"--gpu-memory-utilization is {utilization:g}: allowed is above 0, up to 1"
+        )
 
 
 def gpus_named(text: str) -> tuple[Any, ...]:

@@ -6,6 +6,7 @@ from typing import Any, Final
 from cacheaware.doctor.findings import Finding
 from cacheaware.model.rules.families import ARCHITECTURES, RELEASES, Release
 from cacheaware.model.rules.view import Asked, View, error, info, warning
+from cacheaware_sidecar.kv.errors import shown
 from cacheaware_sidecar.kv.families import is_covered
 
 COUNTS: Final = (
@@ -25,7 +26,7 @@ def kinds(view: View, _asked: Asked) -> Iterator[Finding]:
         if value is not None and not _is_count(value):
             yield error(
                 view, "field-type",
-                f"{view.named(name)} is {str(value)[:40]!a}: allowed are whole numbers above 0",
+                f"{view.named(name)} is {shown(value)}: allowed are whole numbers above 0",
                 "Write a number, without quotes.",
             )  # fmt: skip
 
@@ -58,8 +59,8 @@ def types(view: View, _asked: Asked) -> Iterator[Finding]:
         if kind and expected and kind not in expected:
             yield warning(
                 view, "architecture-type",
-                f"architectures names {name}, model_type is {kind}: transformers reads the file as "
-                f"{kind}, vLLM runs {name}",
+                f"architectures names {name}, model_type is {shown(kind)}: transformers reads "
+                f"the file as that, vLLM runs {name}",
                 f"{name} belongs to {' or '.join(sorted(expected))}.",
             )  # fmt: skip
 
@@ -73,8 +74,8 @@ def nested(view: View, _asked: Asked) -> Iterator[Finding]:
         if inner is not None and outer is not None and inner != outer:
             yield warning(
                 view, "nested-differs",
-                f"{name} is {outer} at the top and {inner} in {view.named(name)}: the text part "
-                f"counts for engines, other tools read the top",
+                f"{name} is {shown(outer)} at the top, {view.named(name)} is {shown(inner)}: "
+                f"engines read the text part, other tools the top",
                 "Keep the one in the text part.",
             )  # fmt: skip
 
@@ -127,14 +128,14 @@ def layout(view: View, _asked: Asked) -> Iterator[Finding]:
     if view.layout and not is_covered(view.layout) and not reason:
         yield warning(
             view, "architecture-unknown",
-            f"model_type {view.layout[:40]!a} is not known: it is judged by its fields, as plain "
+            f"model_type {shown(view.layout)} is not known: it is judged by its fields, as plain "
             f"attention",
             "Compare with `cacheaware model pages`, and with the engine's own log.",
         )  # fmt: skip
     elif reason:
         yield info(
             view, "layout-unsized",
-            f"the KV cache of {view.layout[:40] or 'this file'} can't be sized: {reason}",
+            f"the KV cache of model_type {shown(view.layout)} can't be sized: {reason}",
             "Take the capacity that the engine reports.",
         )  # fmt: skip
 

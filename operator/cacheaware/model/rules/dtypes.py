@@ -6,6 +6,7 @@ from typing import Final
 from cacheaware.doctor.findings import Finding
 from cacheaware.model.rules.families import WITHOUT_FLOAT16
 from cacheaware.model.rules.view import Asked, View, error, info, warning
+from cacheaware_sidecar.kv.errors import shown
 
 SERVED: Final = frozenset({"bfloat16", "float16", "half", "float32", "float"})
 BFLOAT16: Final = (8, 0)
@@ -23,7 +24,7 @@ def known(view: View, _asked: Asked) -> Iterator[Finding]:
     elif view.dtype not in SERVED:
         yield error(
             view, "dtype-unknown",
-            f"dtype is {view.dtype[:40]!a}: allowed are {', '.join(sorted(SERVED))}; quantised "
+            f"dtype is {shown(view.dtype)}: allowed are {', '.join(sorted(SERVED))}; quantised "
             f"weights are told by quantization_config, the dtype is that of activations",
             'Write "bfloat16" or "float16".',
         )  # fmt: skip
@@ -51,7 +52,7 @@ def told_twice(view: View, _asked: Asked) -> Iterator[Finding]:
     if len(set(told.values())) > 1:
         yield warning(
             view, "dtype-twice",
-            "the file has " + ", ".join(f"{name} {value}" for name, value in told.items())
+            "the file has " + ", ".join(f"{name} {shown(value)}" for name, value in told.items())
             + ": which one counts depends on the loader",
             "Keep one dtype, at one place.",
         )  # fmt: skip

@@ -5,6 +5,7 @@ from typing import Final
 
 from cacheaware.doctor.findings import Finding
 from cacheaware.model.rules.view import EXPERTS, Asked, View, error, info, warning
+from cacheaware_sidecar.kv.errors import shown
 
 TOP_K: Final = ("num_experts_per_tok", "num_experts_per_token", "experts_per_token", "moe_topk",
                 "moe_k", "top_k_experts")  # fmt: skip
@@ -27,7 +28,7 @@ def top_k(view: View, _asked: Asked) -> Iterator[Finding]:
     if taken is None or not 1 <= taken <= experts:
         yield error(
             view, "experts-top-k",
-            f"{view.named(name)} is {str(view.text[name])[:40]}: allowed is 1 to {experts}, the "
+            f"{view.named(name)} is {shown(view.text[name])}: allowed is 1 to {experts}, the "
             f"number of experts",
             "Take it from the model's own release.",
         )  # fmt: skip

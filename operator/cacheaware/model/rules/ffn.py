@@ -10,11 +10,10 @@ from typing import Any, Final
 
 from cacheaware.doctor.findings import Finding
 from cacheaware.model.rules.families import SILU_ONLY
-from cacheaware.model.rules.view import EXPERT_SIZES, Asked, View, error, number_in, warning
+from cacheaware.model.rules.quantization import method_of
+from cacheaware.model.rules.view import EXPERT_SIZES, WIDTHS, Asked, View, error, number_in, warning
+from cacheaware_sidecar.kv.errors import shown
 
-WIDTHS: Final = (
-    "intermediate_size", "ffn_hidden_size", "ffn_dim", "n_inner", "ff_intermediate_size",
-)  # fmt: skip
 ACTIVATIONS: Final = ("hidden_act", "hidden_activation", "activation_function", "mlp_hidden_act")
 KNOWN_ACTIVATIONS: Final = frozenset(
     ["fatrelu", "geglu", "gegelu", "gelu", "gelu_10", "gelu_accurate", "gelu_fast", "gelu_new",
@@ -59,13 +58,14 @@ def activation(view: View, asked: Asked) -> Iterator[Finding]:
     if value not in KNOWN_ACTIVATIONS:
         yield warning(
             view, "activation-unknown",
-            f"{view.named(name)} is {value[:40]!a}, which neither transformers nor vLLM lists",
+            f"{view.named(name)} is {shown(value)}, which neither transformers nor vLLM lists",
             "Gated models mostly have silu, older ones gelu or relu.",
         )  # fmt: skip
     elif asked.vllm and view.layout in SILU_ONLY and value not in {"silu", "swish"}:
         yield error(
             view, "activation-refused",
-            f"{view.named(name)} is {value!a}: vLLM's class for {view.layout} takes silu alone",
+            f"{view.named(name)} is {shown(value)}: vLLM's class for {view.layout} takes "
+            f"silu alone",
             "Take it from the release; if it is right, serve with transformers.",
         )  # fmt: skip
 
@@ -130,7 +130,7 @@ def _step(section: Mapping[str, Any] | None) -> int | None:
     block = section.get("weight_block_size")
     if isinstance(block, list) and len(block) == 2 and all(isinstance(n, int) for n in block):
         return max(block) or None
-    if section.get("quant_method") in {"gptq", "awq"}:
+    if method_of(section) in {"gptq", "awq"}:
         size = number_in(section, "group_size")
         return int(size) if size and size > 0 else None
     return None

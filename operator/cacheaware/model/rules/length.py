@@ -12,7 +12,7 @@ from cacheaware.doctor.findings import Finding
 from cacheaware.model.architecture import UnknownArchitectureError, architecture
 from cacheaware.model.modules import Role
 from cacheaware.model.parameters import count_parameters
-from cacheaware.model.rules.quantization import FP4, FP8, arithmetic_of, method_of
+from cacheaware.model.rules.quantization import BITS, FP8, arithmetic_of, method_of
 from cacheaware.model.rules.view import Asked, View, error, info, number_in
 from cacheaware_sidecar.kv import ConfigError, Geometry
 
@@ -138,9 +138,8 @@ def _least_bits(view: View) -> int:
     if form is FP8 and "mixed" not in str(section.get("quant_algo")).lower():
         return 8
     bits = number_in(section, "bits")
-    if form is not FP4 and method_of(section) in {"gptq", "awq"} and bits:
-        return int(bits)
-    return 4
+    known = BITS.get(method_of(section) or "", ())
+    return int(bits) if bits in known else 4
 
 
 def _longest(sized: Geometry, left: int, above: int) -> int:

@@ -10,6 +10,7 @@ from typing import Final
 from cacheaware.doctor.findings import Finding
 from cacheaware.model.rules.families import RMS_EPSILONS
 from cacheaware.model.rules.view import Asked, View, error, warning
+from cacheaware_sidecar.kv.errors import shown
 
 NAMES: Final = (
     "rms_norm_eps", "layer_norm_epsilon", "layernorm_epsilon", "layer_norm_eps", "norm_epsilon",
@@ -32,7 +33,7 @@ def size(view: View, _asked: Asked) -> Iterator[Finding]:
         if number is None or number <= 0:
             yield error(
                 view, "norm-epsilon",
-                f"{view.named(name)} is {str(value)[:40]}: a row of zeros would be divided by 0",
+                f"{view.named(name)} is {shown(value)}: a row of zeros would be divided by 0",
                 "Releases have 1e-6 or 1e-5.",
             )  # fmt: skip
         elif number > LARGEST or number < SMALLEST:

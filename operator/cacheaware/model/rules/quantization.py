@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from cacheaware.doctor.findings import Finding
 from cacheaware.model.gpus import Gpu
-from cacheaware.model.rules.ffn import WIDTHS
-from cacheaware.model.rules.view import EXPERT_SIZES, Asked, View, error, number_in, warning
+from cacheaware.model.rules.view import EXPERT_SIZES, WIDTHS, Asked, View, error, number_in, warning
+from cacheaware_sidecar.kv.errors import shown
 
 VLLM: Final[Mapping[str, tuple[int, int]]] = {
     "awq": (7, 5), "auto_awq": (7, 5), "awq_marlin": (7, 5), "gptq": (6, 0), "auto_gptq": (6, 0),
@@ -59,7 +59,7 @@ def method(view: View, asked: Asked) -> Iterator[Finding]:
     elif name not in VLLM and name not in OTHERS:
         yield error(
             view, "quantization-unknown",
-            f"quant_method is {name[:40]!a}: allowed are {', '.join(sorted({*VLLM, *OTHERS}))}",
+            f"quant_method is {shown(name)}: allowed are {', '.join(sorted({*VLLM, *OTHERS}))}",
             "Take it from the tool that wrote the weights.",
         )  # fmt: skip
     elif asked.vllm and name not in VLLM:
@@ -113,7 +113,7 @@ def consistent(view: View, _asked: Asked) -> Iterator[Finding]:
     if block is not None and not whole:
         yield error(
             view, "quantization-block",
-            f"weight_block_size is {str(block)[:40]}: allowed are two whole numbers, rows and "
+            f"weight_block_size is {shown(block)}: allowed are two whole numbers, rows and "
             f"columns",
             "Releases have [128, 128].",
         )  # fmt: skip
@@ -122,13 +122,13 @@ def consistent(view: View, _asked: Asked) -> Iterator[Finding]:
         if scheme not in SCHEMES:
             yield error(
                 view, "quantization-activations",
-                f"activation_scheme is {str(scheme)[:40]!a}: allowed are {', '.join(SCHEMES)}",
+                f"activation_scheme is {shown(scheme)}: allowed are {', '.join(SCHEMES)}",
                 'Use "dynamic" unless the checkpoint has input scales.',
             )  # fmt: skip
         elif block is not None and scheme != "dynamic":
             yield error(
                 view, "quantization-activations",
-                f"activation_scheme is {scheme} beside weight_block_size: block-wise FP8 is "
+                f"activation_scheme is {shown(scheme)} beside weight_block_size: block-wise FP8 is "
                 f"computed with dynamic scales alone",
                 'Set it to "dynamic".',
             )  # fmt: skip
@@ -138,7 +138,8 @@ def consistent(view: View, _asked: Asked) -> Iterator[Finding]:
         if ours != theirs:
             yield warning(
                 view, "quantization-twice",
-                f"quantization_config says {ours}, {view.named('quantization_config')} {theirs}",
+                f"quantization_config says {shown(ours)}, {view.named('quantization_config')} "
+                f"{shown(theirs)}",
                 "Keep one.",
             )  # fmt: skip
 

@@ -13,6 +13,7 @@ from typing import Any, Final
 from cacheaware.doctor.findings import Finding
 from cacheaware.model.rules.families import THETAS
 from cacheaware.model.rules.view import Asked, View, error, info, number_in, warning
+from cacheaware_sidecar.kv.errors import shown
 
 KEYS: Final[Mapping[str, tuple[str, ...]]] = {
     "default": (),
@@ -69,7 +70,7 @@ def ropes(view: View) -> list[Rope]:
         if isinstance(values := view.text.get(name), Mapping) and values
     ][:1]
     nested = [
-        (f"{field}.{kind}", inner)
+        (f"{field}.{ascii(kind)[1:-1][:40]}", inner)
         for field, values in sections
         for kind, inner in values.items()
         if isinstance(inner, Mapping)
@@ -94,6 +95,8 @@ def rotary_dim(view: View, values: Mapping[str, Any]) -> int | None:
     share = number_in(values, "partial_rotary_factor")
     share = view.number("partial_rotary_factor", "rotary_pct") if share is None else share
     size = view.head_dim
+    if share is not None and not 0 < share <= 1:
+        return None  # another rule tells
     if size is None or view.layout in {"chatglm", "glm", "glm4", "gemma4", "phi-msft"}:
         return None  # the type's own share, or another head size for some layers
     return int(size * (1.0 if share is None else share))
@@ -105,7 +108,7 @@ def kinds(view: View, _asked: Asked) -> Iterator[Finding]:
         if rope.kind not in KEYS:
             yield error(
                 view, "rope-type",
-                f"{rope.field} has the type {rope.kind[:40]!a}: allowed are {', '.join(KEYS)}",
+                f"{rope.field} has the type {shown(rope.kind)}: allowed are {', '.join(KEYS)}",
                 "Take rope_type from the model's own release.",
             )  # fmt: skip
             continue
@@ -128,7 +131,7 @@ def two_types(view: View, _asked: Asked) -> Iterator[Finding]:
         if old is not None and new is not None and old != new:
             yield warning(
                 view, "rope-two-types",
-                f"{rope.field} has type {str(old)[:40]!a} and rope_type {str(new)[:40]!a}: loaders "
+                f"{rope.field} has type {shown(old)} and rope_type {shown(new)}: loaders "
                 f"disagree on which counts",
                 "Keep rope_type.",
             )  # fmt: skip
@@ -152,7 +155,7 @@ def factors(view: View, _asked: Asked) -> Iterator[Finding]:
         if factor is None or factor < 1:
             yield error(
                 view, "rope-factor",
-                f"{rope.field}.factor is {str(value)[:40]}: allowed are numbers of at least 1",
+                f"{rope.field}.factor is {shown(value)}: allowed are numbers of at least 1",
                 "It is the new length over the original one.",
             )  # fmt: skip
 
@@ -275,7 +278,7 @@ def base(view: View, _asked: Asked) -> Iterator[Finding]:
         if theta is None or not 1 < theta <= LARGEST_FLOAT32:
             yield error(
                 view, "rope-theta",
-                f"rope_theta is {str(raw)[:40]}: at 1 or below all pairs turn alike or faster with "
+                f"rope_theta is {shown(raw)}: at 1 or below all pairs turn alike or faster with "
                 f"each, above 3.4e38 FP32 overflows; both make positions indistinguishable",
                 "Take it from the model's own release.",
             )  # fmt: skip

@@ -27,7 +27,12 @@ EXPERT_SIZES: Final = (
     "expert_intermediate_size",
     "expert_ffn_hidden_size",
 )
+WIDTHS: Final = (
+    "intermediate_size", "ffn_hidden_size", "ffn_dim", "n_inner", "ff_intermediate_size",
+)  # fmt: skip
 STATES: Final = frozenset({"mamba", "mamba2", "falcon_mamba", "rwkv"})
+LARGEST_NUMBER: Final = 1e100
+"""No figure of a real file comes near it."""
 WITHOUT_ROPE: Final = frozenset(
     ["bloom", "gpt2", "gpt_bigcode", "jamba", "mpt", "nemotron_h", "opt", *STATES]
 )
@@ -179,7 +184,7 @@ def number_in(values: Mapping[str, Any], name: str) -> float | None:
     value = values.get(name)
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    return value if abs(value) < math.inf else None
+    return value if abs(value) < LARGEST_NUMBER else None
 
 
 def view_of(subject: str, config: Any) -> View:

@@ -56,9 +56,10 @@ def some_layers(view: View, asked: Asked) -> Iterator[Finding]:
 
 def listed(view: View, _asked: Asked) -> Iterator[Finding]:
     """`layer_types` and the window belong together."""
-    kinds = view.text.get("layer_types")
-    if not isinstance(kinds, list) or view.flag("use_sliding_window") is False:
+    entries = view.text.get("layer_types")
+    if not isinstance(entries, list) or view.flag("use_sliding_window") is False:
         return
+    kinds = [one for one in entries if isinstance(one, str)]
     name = view.first(*NAMES)
     if SLIDING in kinds and name is None and "sliding_window" not in view.text:
         yield error(

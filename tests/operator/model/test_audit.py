@@ -1,0 +1,242 @@
+"""The audit: planted faults are found, whole configurations are silent, nothing makes it fail."""
+
+import ast
+import json
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.operator.model.plants import (
+    BASES,
+    GEMMA2,
+    LLAMA,
+    NOTHING,
+    PLANTS,
+    QWEN2,
+    QWEN2_VL,
+    QWEN3_MOE,
+    SERVED,
+    Plant,
+    changed,
+    on,
+    tp,
+)
+
+from cacheaware.doctor.findings import Severity
+from cacheaware.model import audit as audit_module
+from cacheaware.model.audit import audit
+from cacheaware.model.rules.view import Asked
+from cacheaware_sidecar.kv import ConfigError
+
+ROOT = Path(__file__).parents[3]
+TELLERS = {"error", "warning", "info", "tell"}
+
+
+def ids(config, asked=Asked()):  # noqa: B008 - frozen
+    return [one.id for one in audit("config.json", config, asked)]
+
+
+def told_ids():
+    """The ids in the source: the second argument of each error(), warning(), info()."""
+    files = [*(Path(audit_module.__file__).parent / "rules").glob("*.py")]
+    calls = [
+        node
+        for file in [*files, Path(audit_module.__file__)]
+        for node in ast.walk(ast.parse(file.read_text()))
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") in TELLERS
+    ]
+    return {call.args[1].value for call in calls}
+
+
+@pytest.mark.parametrize("name", BASES)
+def test_a_release_is_silent(name):
+    assert audit("config.json", BASES[name]) == []
+    assert audit("config.json", BASES[name], SERVED[name]) == []
+
+
+@pytest.mark.parametrize(
+    "plant", PLANTS, ids=[f"{place}-{plant.rule}" for place, plant in enumerate(PLANTS)]
+)
+def test_a_planted_fault_is_found(plant: Plant):
+    found = audit("x/config.json", plant.config, plant.asked)
+    (hit, *_) = [one for one in found if one.id == plant.rule]
+    assert hit.severity == plant.severity
+    assert hit.subject == "x/config.json"
+    assert hit.message
+    assert "\n" not in hit.message + hit.fix
+
+
+def test_there_is_a_plant_for_each_rule():
+    assert {plant.rule for plant in PLANTS} == told_ids()
+    assert len(told_ids()) >= 25
+
+
+def test_each_rule_is_in_the_docs_with_its_severity():
+    page = (ROOT / "docs/model-audit.md").read_text()
+    rows = re.findall(r"^\| `([a-z0-9-]+)` \| ([a-z, ]+) \|", page, re.MULTILINE)
+    expected = {}
+    for plant in PLANTS:
+        expected.setdefault(plant.rule, set()).add(plant.severity)
+    assert {rule: set(words.split(", ")) for rule, words in rows} == expected
+
+
+def test_worst_findings_come_first():
+    config = changed(LLAMA, {"torch_dtype": "float32", "rope_theta": 1.0, "architectures": NOTHING})
+    found = [one.severity for one in audit("config.json", config)]
+    assert found == sorted(found, key=list(Severity).index)
+    assert set(found) == set(Severity)
+
+
+def test_the_cost_of_replicated_heads_is_told_in_bytes():
+    (found,) = [one for one in audit("c", LLAMA, tp(16)) if one.id == "kv-heads-replicated"]
+    assert "262,144 B a token instead of 131,072: 131,072 B (50%) are copies" in found.message
+
+
+def test_heads_that_do_not_fill_the_hidden_size_are_no_fault():
+    assert ids(QWEN3_MOE) == []
+    assert QWEN3_MOE["num_attention_heads"] * QWEN3_MOE["head_dim"] == 2 * 2048
+
+
+@pytest.mark.parametrize("width", [2.67, 3.5, 5.29, 8])
+def test_no_one_ratio_is_the_law_for_a_gated_feed_forward_part(width):
+    change = {"intermediate_size": round(56 * width) * 64, "vocab_size": 152128}
+    assert ids(changed(QWEN2, change)) == []
+
+
+@pytest.mark.parametrize("kinds", [
+    {"rope_scaling": {"rope_type": "llama3", "factor": 32.0}},
+    {"rope_scaling": {"low_freq_factor": 1.0, "high_freq_factor": 1.0}},
+])  # fmt: skip
+def test_llama3_scaling_need_not_multiply_up_to_the_length(kinds):
+    assert ids(changed(LLAMA, kinds)) == []
+
+
+def test_an_epsilon_below_float16_is_told_in_float16_alone():
+    assert ids(changed(LLAMA, {"rms_norm_eps": 1e-6, "torch_dtype": "float16"})) == []
+    assert ids(changed(LLAMA, {"rms_norm_eps": 1e-8})) == []
+
+
+def test_bases_are_judged_by_family():
+    assert "rope-theta-family" not in ids(changed(QWEN2, {"rope_theta": 1e7}))
+    assert "rope-theta-family" in ids(changed(GEMMA2, {"rope_theta": 1e7}))
+
+
+def test_what_only_vllm_refuses_is_left_out_for_other_engines():
+    only = {
+        plant.rule
+        for plant in PLANTS
+        if plant.rule in ids(plant.config, plant.asked)
+        and plant.rule not in ids(plant.config, other(plant.asked))
+    }
+    assert only == {
+        "head-dim-no-kernel", "head-dim-kernel", "head-dim-wide", "head-dim-flashinfer",
+        "activation-refused", "tp-quantization-block", "dtype-float16-refused",
+        "window-some-layers", "quantization-engine", "quantization-gpu",
+        "quantization-stored-only",
+    }  # fmt: skip
+
+
+def other(asked):
+    return Asked(
+        gpus=asked.gpus, tensor=asked.tensor, experts=asked.experts,
+        max_model_len=asked.max_model_len, utilization=asked.utilization, vllm=False,
+    )  # fmt: skip
+
+
+def test_experts_of_their_own_rank_are_not_split():
+    odd = changed(QWEN3_MOE, {"moe_intermediate_size": 770})
+    assert "tp-ffn" in ids(odd, tp(4))
+    assert "tp-ffn" not in ids(odd, tp(4, experts=4))
+
+
+def test_a_dense_width_that_no_layer_uses_is_not_judged():
+    assert "tp-ffn" not in ids(changed(QWEN3_MOE, {"intermediate_size": 6145}), tp(4))
+    mixed = {"intermediate_size": 6145, "mlp_only_layers": [0]}
+    assert "tp-ffn" in ids(changed(QWEN3_MOE, mixed), tp(4))
+
+
+def test_vllm_takes_the_factor_of_the_old_scaling_types_into_the_length():
+    scaled = changed(QWEN2, {"rope_scaling": {"type": "linear", "factor": 4.0}})
+    assert "length-beyond" not in ids(scaled, Asked(max_model_len=131072))
+    assert "length-beyond" in ids(scaled, Asked(max_model_len=131073))
+
+
+def test_the_length_that_fits_is_told_and_right():
+    config = changed(LLAMA, {"max_position_embeddings": 1048576})
+    (found,) = [one for one in audit("c", config, on("h100")) if one.id == "length-kv"]
+    below = int(re.search(r"less than ([\d,]+)", found.fix)[1].replace(",", ""))
+    left = int(80 * 1024**3 * 0.92) - 8030261248 * 2
+    assert (below - 1) * 131072 <= left < below * 131072
+
+
+def test_a_card_of_two_dies_has_half_the_memory_for_each():
+    big = changed(LLAMA, {"max_position_embeddings": 8192, "rope_scaling": NOTHING,
+                          "num_hidden_layers": 160})  # fmt: skip
+    assert "weights-gpu" in ids(big, on("mi250x"))
+    assert "weights-gpu" not in ids(big, on("h200"))
+
+
+def test_quantised_weights_are_counted_at_their_least():
+    packed = changed(LLAMA, {"quantization_config": {"quant_method": "gptq", "bits": 4,
+                                                     "group_size": 128}})  # fmt: skip
+    assert "weights-gpu" in ids(LLAMA, on("t4"))
+    assert "weights-gpu" not in ids(packed, on("t4"))
+
+
+def test_a_window_of_the_nested_part_is_named_with_its_place():
+    off = {"sliding_window": 4096, "use_sliding_window": False}
+    (found,) = audit("c", changed(QWEN2_VL, {"text_config": off}))
+    assert found.message.startswith("text_config.sliding_window 4,096 is ignored")
+
+
+@pytest.mark.parametrize("config", [[], "x", None, {"text_config": "x"}, {"model_type": 7}])
+def test_what_is_no_configuration_is_refused_in_one_line(config):
+    with pytest.raises(ConfigError) as refused:
+        audit("config.json", config)
+    assert "\n" not in str(refused.value)
+
+
+def test_an_empty_object_is_judged_without_guessing():
+    found = {one.id: one.severity for one in audit("config.json", {})}
+    assert set(found) == {
+        "geometry-refused", "model-type-missing", "architectures-missing", "dtype-missing",
+        "length-missing",
+    }  # fmt: skip
+
+
+JUNK = st.one_of(
+    st.none(), st.booleans(), st.integers(-3, 3), st.integers(), st.floats(), st.text(max_size=4),
+    st.sampled_from([10**400, "\x1b[2J", [1, "a", {}], [], {}, {"a": {}}, {"rope_type": []}]),
+    st.lists(st.integers(-2, 40), max_size=3),
+)  # fmt: skip
+NAMES = sorted({name for base in BASES.values() for name in base} | {
+    "rope_parameters", "layer_types", "sliding_window", "use_sliding_window", "max_window_layers",
+    "partial_rotary_factor", "quantization_config", "num_local_experts", "head_dim", "dtype",
+})  # fmt: skip
+ANY_CARDS = on("t4", "h100", "mi300x", tensor=2, experts=2)
+
+
+@settings(max_examples=400, deadline=None)
+@given(
+    base=st.sampled_from(list(BASES.values())),
+    change=st.dictionaries(st.sampled_from(NAMES), JUNK, max_size=3),
+    inner=st.dictionaries(
+        st.sampled_from(["factor", "rope_type", "type", "mrope_section", "long_factor",
+                         "rope_theta", "bits", "group_size", "quant_method", "weight_block_size"]),
+        JUNK, max_size=2,
+    ),
+)  # fmt: skip
+def test_no_value_makes_the_audit_fail(base, change, inner):
+    config = dict(base) | change
+    for name in ("rope_scaling", "quantization_config"):
+        if isinstance(config.get(name), dict):
+            config[name] = config[name] | inner
+    try:
+        found = audit("config.json", config, ANY_CARDS)
+    except ConfigError:
+        return
+    for one in found:
+        assert (one.message + one.fix).isprintable()
+        json.dumps(one.message)
