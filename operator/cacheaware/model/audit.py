@@ -17,7 +17,10 @@ from cacheaware.model.rules import (
     vocabulary,
     windows,
 )
-from cacheaware.model.rules.view import Asked, View, error, view_of
+from cacheaware.model.rules.view import Asked, View, error, info, view_of
+
+MISSING: Final = " is missing"
+"""How the KV rules say that a field is not there, which is no fault of what is there."""
 
 Rule = Callable[[View, Asked], Iterable[Finding]]
 
@@ -54,9 +57,11 @@ def audit(subject: str, config: Any, asked: Asked = Asked()) -> list[Finding]:  
 
 def _refusal(view: View, found: Iterable[Finding]) -> Iterator[Finding]:
     """What the KV rules refuse, where no rule has said why."""
-    if view.refused and all(one.severity is not Severity.ERROR for one in found):
-        yield error(
-            view, "geometry-refused",
-            f"the KV cache can't be sized: {view.refused}",
-            "Compare the field with the model's own release.",
-        )  # fmt: skip
+    if view.refused is None or any(one.severity is Severity.ERROR for one in found):
+        return
+    tell = info if MISSING in view.refused else error
+    yield tell(
+        view, "geometry-refused",
+        f"the KV cache can't be sized: {view.refused}",
+        "Compare the field with the model's own release.",
+    )  # fmt: skip

@@ -229,9 +229,11 @@ PLANTS = (
     # vocabulary
     Plant("tp-vocabulary", QWEN2, {"vocab_size": 152000}, tp(7)),
     Plant("vocabulary-padding", QWEN2, {"vocab_size": 151665}, severity="info"),
-    Plant("token-outside-vocabulary", LLAMA, {"eos_token_id": [128001, 128256]}),
-    Plant("token-outside-vocabulary", LLAMA, {"pad_token_id": 128256}),
-    Plant("tie-twice", QWEN2_VL, {"tie_word_embeddings": True}, severity="warning"),
+    Plant(
+        "token-outside-vocabulary", LLAMA, {"eos_token_id": [128001, 128256]}, severity="warning"
+    ),
+    Plant("token-outside-vocabulary", LLAMA, {"pad_token_id": 128256}, severity="warning"),
+    Plant("tie-twice", QWEN2_VL, {"tie_word_embeddings": True}, severity="info"),
     Plant("tie-family", GEMMA2, {"tie_word_embeddings": False}, severity="warning"),
     Plant("tie-missing", LLAMA, {"tie_word_embeddings": NOTHING}, severity="info"),
     # windows
@@ -247,7 +249,7 @@ PLANTS = (
     ),
     Plant(
         "window-unlisted", QWEN2,
-        {"sliding_window": 4096, "layer_types": ["full_attention"] * 28}, severity="warning",
+        {"sliding_window": 4096, "layer_types": ["full_attention"] * 28}, severity="info",
     ),
     # quantisation
     Plant("quantization-unnamed", QWEN2, {"quantization_config": {"bits": 4}}),
@@ -314,6 +316,7 @@ PLANTS = (
     Plant("llama3-scaling", LLAMA, {"rope_scaling": NOTHING}, severity="warning"),
     Plant("architecture-unknown", LLAMA, {"model_type": "my_llama"}, severity="warning"),
     Plant("layout-unsized", LLAMA, {"model_type": "deepseek_v4"}, severity="info"),
+    Plant("geometry-refused", LLAMA, {"num_hidden_layers": NOTHING}, severity="info"),
     Plant("geometry-refused", GEMMA2, {"layer_types": ["full_attention"] * 41}),
 )  # fmt: skip
 """At least one for each rule."""

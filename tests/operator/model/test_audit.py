@@ -198,12 +198,40 @@ def test_what_is_no_configuration_is_refused_in_one_line(config):
     assert "\n" not in str(refused.value)
 
 
-def test_an_empty_object_is_judged_without_guessing():
-    found = {one.id: one.severity for one in audit("config.json", {})}
-    assert set(found) == {
+def test_missing_keys_are_no_fault_of_an_empty_object():
+    found = audit("config.json", {})
+    assert {one.severity for one in found} == {Severity.INFO}
+    assert {one.id for one in found} == {
         "geometry-refused", "model-type-missing", "architectures-missing", "dtype-missing",
         "length-missing",
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("base", BASES.values(), ids=BASES)
+def test_a_missing_key_is_no_error_where_its_default_fits(base):
+    for name in {*base, *base.get("text_config", {})}:
+        change = {name: NOTHING} if name in base else {"text_config": {name: NOTHING}}
+        found = audit("config.json", changed(base, change))
+        errors = {one.id for one in found if one.severity == Severity.ERROR}
+        no_default_fits = name == "num_key_value_heads" and base in (QWEN2, QWEN2_VL)
+        assert errors == set() or no_default_fits, name
+
+
+def test_a_missing_key_whose_default_does_not_fit_is_an_error():
+    """Qwen2's class has 32 KV heads by default; this model has 28 heads."""
+    (found,) = audit("config.json", changed(QWEN2, {"num_key_value_heads": NOTHING}))
+    assert found.severity == Severity.ERROR
+    assert "KV heads is 32: allowed are divisors of the 28 attention heads" in found.message
+
+
+@pytest.mark.parametrize("windows", [
+    {"sliding_window": 4096, "layer_types": ["sliding_attention"] * 28},
+    {"position_embedding_type": "nope"},
+])  # fmt: skip
+def test_positions_that_never_meet_need_no_far_reach(windows):
+    far = {"rope_theta": 10000.0, "max_position_embeddings": 131072}
+    assert "rope-reach" in ids(changed(QWEN2, far))
+    assert "rope-reach" not in ids(changed(QWEN2, far | windows))
 
 
 JUNK = st.one_of(

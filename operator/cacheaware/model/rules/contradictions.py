@@ -23,7 +23,8 @@ def kinds(view: View, _asked: Asked) -> Iterator[Finding]:
     """Counts are whole numbers above 0."""
     for name in COUNTS:
         value = view.text.get(name)
-        if value is not None and not _is_count(value):
+        absent = name == "head_dim" and value == 0 and not isinstance(value, bool)
+        if value is not None and not absent and not _is_count(value):
             yield error(
                 view, "field-type",
                 f"{view.named(name)} is {shown(value)}: allowed are whole numbers above 0",

@@ -10,6 +10,8 @@ from typing import Final
 from cacheaware.doctor.findings import Finding
 from cacheaware.model.rules.view import HEADS, KV_HEADS, STATES, Asked, View, error, info, warning
 
+OTHER_SIZES: Final = ("d_kv", "attention_head_size")
+"""What T5 and Reformer call the head size."""
 FLASH_MULTIPLE: Final = 8
 FLASH_WIDEST: Final = 256
 TRITON_NARROWEST: Final = 32
@@ -21,7 +23,9 @@ BLACKWELL: Final = (10, 0)
 def head_dim_told(view: View, _asked: Asked) -> Iterator[Finding]:
     """Either an explicit head_dim, or heads that divide the hidden size."""
     heads, hidden = view.heads, view.hidden
-    if view.head_dim is None and heads and hidden and hidden % heads and not view.is_latent:
+    if view.first(*OTHER_SIZES) or view.is_latent or view.head_dim is not None:
+        return
+    if heads and hidden and hidden % heads:
         yield error(
             view, "head-dim-missing",
             f"hidden size {hidden:,} is no multiple of {heads} heads ({hidden / heads:.2f} each), "

@@ -17,6 +17,7 @@ from cacheaware_sidecar.kv.errors import shown
 
 KEYS: Final[Mapping[str, tuple[str, ...]]] = {
     "default": (),
+    "axial": (),
     "linear": ("factor",),
     "dynamic": (),
     "ntk": ("factor",),
@@ -259,7 +260,7 @@ def even(view: View, _asked: Asked) -> Iterator[Finding]:
                 f"partial_rotary_factor is {part:g}: allowed is above 0, up to 1",
                 "It is the share of a head's values that is rotated.",
             )  # fmt: skip
-        elif rope.rotary and rope.rotary % 2:
+        elif rope.rotary and rope.rotary % 2 and (rope.values or rope.theta):
             yield error(
                 view, "rope-odd",
                 f"{rope.rotary} values of a head of {view.head_dim} would be rotated in pairs: an "
@@ -298,7 +299,7 @@ def reach(view: View, _asked: Asked) -> Iterator[Finding]:
 
     Its wavelength is 2 pi theta^((d - 2) / d) positions.
     """
-    longest = view.positions
+    longest = _farthest(view)
     for rope in ropes(view):
         theta, size = rope.theta, rope.rotary
         if rope.kind != "default" or not theta or theta <= 1 or not size or size < 4 or not longest:
@@ -312,6 +313,17 @@ def reach(view: View, _asked: Asked) -> Iterator[Finding]:
                 f"any scaling: far positions look like near ones",
                 "Take base, scaling and length from one release, or lower the length.",
             )  # fmt: skip
+
+
+def _farthest(view: View) -> int | None:
+    """The greatest distance between two tokens that attend: a window bounds it."""
+    layers = view.sized.layer_list if view.sized else ()
+    windows = [one.window for one in layers if one.counts_tokens]
+    if not windows:
+        return None
+    if all(windows) and view.positions:
+        return min(view.positions, max(window or 0 for window in windows))
+    return view.positions
 
 
 def missing(view: View, _asked: Asked) -> Iterator[Finding]:

@@ -120,7 +120,8 @@ class View:
     @property
     def has_rope(self) -> bool:
         """Whether rotary positions are in use, as far as the type tells."""
-        return self.layout not in WITHOUT_ROPE and not self.text.get("alibi")
+        without = self.text.get("alibi") or self.text.get("position_embedding_type") == "nope"
+        return self.layout not in WITHOUT_ROPE and not without
 
     @property
     def experts(self) -> int | None:

@@ -36,7 +36,7 @@ def padding(view: View, asked: Asked) -> Iterator[Finding]:
 
 
 def special_tokens(view: View, _asked: Asked) -> Iterator[Finding]:
-    """Ids that the embedding has no row for."""
+    """Ids that the embedding has no row for; engines ask the tokenizer first."""
     size = view.vocabulary
     if size is None:
         return
@@ -44,14 +44,10 @@ def special_tokens(view: View, _asked: Asked) -> Iterator[Finding]:
         value = view.text.get(name)
         for one in value if isinstance(value, list) else [value]:
             if isinstance(one, int) and not isinstance(one, bool) and one >= size:
-                yield error(
+                yield warning(
                     view, "token-outside-vocabulary",
-                    f"{view.named(name)} is {one:,}, the vocabulary ends at {size - 1:,}: "
-                    + (
-                        "generation never stops by itself"
-                        if name == "eos_token_id"
-                        else "looking it up fails"
-                    ),
+                    f"{view.named(name)} is {one:,}, the vocabulary ends at {size - 1:,}: the "
+                    f"model can neither read nor write it",
                     "Take both from the same release; added tokens need added rows.",
                 )  # fmt: skip
 
@@ -62,7 +58,7 @@ def tied(view: View, _asked: Asked) -> Iterator[Finding]:
     inner, outer = _flag(view.text, name), _flag(view.whole, name)
     nested = view.text is not view.whole
     if nested and inner is not None and outer is not None and inner != outer:
-        yield warning(
+        yield info(
             view, "tie-twice",
             f"{name} is {_word(outer)}, and {view.named(name)} is {_word(inner)}: loaders disagree",
             "Set both to what the checkpoint has: is there an lm_head.weight?",

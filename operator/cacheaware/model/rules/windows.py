@@ -9,6 +9,8 @@ from cacheaware.model.rules.view import Asked, View, error, info, warning
 BY_LAYER: Final = frozenset({"qwen2", "qwen2_moe", "qwen2_vl", "qwen2_5_vl", "qwen3", "qwen3_moe"})
 """Types in which layers from max_window_layers on slide, the others don't (transformers)."""
 NAMES: Final = ("sliding_window", "sliding_window_size")
+OTHER_NAMES: Final = ("local_attention", "window_size")
+"""What encoders call it."""
 SLIDING: Final = "sliding_attention"
 
 
@@ -61,7 +63,7 @@ def listed(view: View, _asked: Asked) -> Iterator[Finding]:
         return
     kinds = [one for one in entries if isinstance(one, str)]
     name = view.first(*NAMES)
-    if SLIDING in kinds and name is None and "sliding_window" not in view.text:
+    if SLIDING in kinds and not any(name in view.text for name in (*NAMES, *OTHER_NAMES)):
         yield error(
             view, "window-missing",
             f"{view.named('layer_types')} has {kinds.count(SLIDING)} sliding layers, and no "
@@ -69,7 +71,7 @@ def listed(view: View, _asked: Asked) -> Iterator[Finding]:
             "Add sliding_window.",
         )  # fmt: skip
     elif name and SLIDING not in kinds and not set(kinds) - {"full_attention"}:
-        yield warning(
+        yield info(
             view, "window-unlisted",
             f"{view.named(name)} is {view.integer(name)}, but no entry of layer_types slides: the "
             f"window is on no layer",
