@@ -47,6 +47,12 @@ def test_a_whole_configuration_is_well(write, capsys):
     assert "nothing found" in out
 
 
+def test_several_files_are_told_apart(write, capsys):
+    first, second = write(LLAMA), write(QWEN2, "second/config.json")
+    _, out, _ = ran(capsys, *AUDIT, first, second)
+    assert out == f"{first}: nothing found\n\n{second}: nothing found\n"
+
+
 @pytest.mark.parametrize(("threshold", "code"), [("error", 0), ("warning", 1)])
 def test_warnings_fail_only_where_they_are_asked_to(write, capsys, threshold, code):
     path = write(changed(LLAMA, {"torch_dtype": "float32"}))

@@ -118,6 +118,11 @@ def test_an_epsilon_below_float16_is_told_in_float16_alone():
     assert ids(changed(LLAMA, {"rms_norm_eps": 1e-8})) == []
 
 
+def test_weights_in_float32_are_served_in_float16_on_an_old_card_without_a_loss():
+    assert ids(changed(QWEN2, {"torch_dtype": "float32"}), on("v100")) == ["dtype-float32"]
+    assert "dtype-gpu-refused" in ids(changed(GEMMA2, {"torch_dtype": "float32"}), on("v100"))
+
+
 def test_bases_are_judged_by_family():
     assert "rope-theta-family" not in ids(changed(QWEN2, {"rope_theta": 1e7}))
     assert "rope-theta-family" in ids(changed(GEMMA2, {"rope_theta": 1e7}))
