@@ -7,7 +7,7 @@ from typing import Any, Final
 from cacheaware.model.feeds import feed_of
 from cacheaware.model.layers import Layer
 from cacheaware.model.mixers import mixer_of
-from cacheaware.model.modules import Form, Module, Role, Under
+from cacheaware.model.modules import Form, Module, Role, Split, Under
 from cacheaware.model.styles import STYLES, Style, switched
 from cacheaware_sidecar.kv import Geometry, geometry
 from cacheaware_sidecar.kv import Layer as KvLayer
@@ -34,7 +34,7 @@ class Architecture:
         layout: The type whose rules apply.
         hidden: Hidden size.
         vocabulary: Rows of the embedding.
-        positions: `rope`, `learned` or `alibi`.
+        positions: `rope`, `learned`, `alibi` or `none`.
         max_positions: The most positions of one request, where the file tells.
         norm: `rms`, `layer` (gain and bias), `layer-weight` (gain), `layer-bare` (neither).
         tied: Whether the head uses the embedding's weight.
@@ -139,6 +139,8 @@ def _is_tied(model: Model, style: Style) -> bool:
 def _positions(model: Model, style: Style) -> str:
     if model.layout == "falcon" and model.fields.flag("alibi"):
         return "alibi"
+    if model.fields.values.get("position_embedding_type") == "nope":
+        return "none"
     return style.positions
 
 
@@ -146,7 +148,8 @@ def _before(model: Model, style: Style, vocabulary: int, tied: bool) -> Iterator
     root, hidden = style.root, model.hidden
     name = f"{root}.{style.embedding}"
     width = _embedding_width(model)
-    yield Module(name, Role.EMBEDDING, Form.EMBEDDING, vocabulary, width, used=int(not tied))
+    table = Module(name, Role.EMBEDDING, Form.EMBEDDING, vocabulary, width, used=int(not tied))
+    yield replace(table, split=Split.ROWS)
     if style.learned:
         rows = model.fields.required("max_position_embeddings", "n_positions")
         rows += _OPT_OFFSET if model.layout == "opt" else 0
@@ -167,7 +170,7 @@ def _after(model: Model, style: Style, vocabulary: int, tied: bool) -> Iterator[
     if width != model.hidden:
         yield Under(style.root, Role.HEAD).linear("project_out", model.hidden, width)
     bias = switched(model.fields, style.head_bias)
-    head = Module(style.head, Role.HEAD, Form.LINEAR, width, vocabulary, bias)
+    head = Under("", Role.HEAD).columns(style.head, width, vocabulary, bias)
     yield replace(head, tied=tied)
 
 

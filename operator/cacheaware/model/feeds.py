@@ -59,12 +59,12 @@ def _dense(model: Model, style: Style, path: str, size: int, role: Role) -> Made
 def _three(under: Under, style: Style, hidden: int, size: int, bias: bool) -> Iterator[Module]:
     """Gate, up and down; two where nothing gates or both are fused."""
     if style.gate == style.up:
-        yield under.linear(style.up, hidden, 2 * size, bias)
+        yield under.columns(style.up, hidden, 2 * size, bias)
     else:
         if style.gate:
-            yield under.linear(style.gate, hidden, size, bias)
-        yield under.linear(style.up, hidden, size, bias)
-    yield under.linear(style.down, size, hidden, bias)
+            yield under.columns(style.gate, hidden, size, bias)
+        yield under.columns(style.up, hidden, size, bias)
+    yield under.rows(style.down, size, hidden, bias)
 
 
 def _expert_fields(model: Model) -> Fields | None:
@@ -189,9 +189,12 @@ def _routed(
     count, used, size = sizes
     under, hidden = Under(f"{place}.experts.*", Role.EXPERTS), model.hidden
     gate, up, down = style.expert
-    for name, wide, out in ((gate, hidden, size), (up, hidden, size), (down, size, hidden)):
-        one = under.linear(name, wide, out, style.expert_bias)
-        yield replace(one, copies=count, used=used)
+    made = (
+        under.columns(gate, hidden, size, style.expert_bias),
+        under.columns(up, hidden, size, style.expert_bias),
+        under.rows(down, size, hidden, style.expert_bias),
+    )
+    return (replace(one, copies=count, used=used) for one in made)
 
 
 def _shared(model: Model, style: Style, path: str, size: int) -> Iterator[Module]:
@@ -244,8 +247,8 @@ def _nemotron_experts(model: Model, style: Style, path: str) -> Made:
     wide = latent or hidden
     return Experts(count, used, size, False, shared), (
         Under(place, Role.ROUTER).linear("gate", hidden, count),
-        replace(routed.linear("up_proj", wide, size), copies=count, used=used),
-        replace(routed.linear("down_proj", size, wide), copies=count, used=used),
+        replace(routed.columns("up_proj", wide, size), copies=count, used=used),
+        replace(routed.rows("down_proj", size, wide), copies=count, used=used),
         *(projections if latent else ()),
         *_three(Under(f"{place}.shared_experts", Role.SHARED_EXPERT), style, hidden, shared, False),
     )

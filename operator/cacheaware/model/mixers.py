@@ -63,13 +63,13 @@ def _attention_modules(
     bias = switched(model.fields, style.qkv_bias)
     widths = (wide, key, value) if len(style.qkv) > 1 else (wide + key + value,)
     for name, width in zip(style.qkv, widths, strict=True):
-        yield under.linear(name, hidden, width, bias)
+        yield under.columns(name, hidden, width, bias)
     yield from _head_norms(model, style, attention, path)
     if style.sinks:
         yield Under(path, Role.QKV).values("sinks", attention.heads)
     out = attention.heads * attention.value_size
     output_bias = switched(model.fields, style.output_bias)
-    yield Under(path, Role.OUTPUT).linear(style.output, out, hidden, output_bias)
+    yield Under(path, Role.OUTPUT).rows(style.output, out, hidden, output_bias)
 
 
 def _head_norms(model: Model, style: Style, attention: Attention, path: str) -> Iterator[Module]:
@@ -104,19 +104,19 @@ def _latent_modules(
     bias = switched(model.fields, style.qkv_bias)
     query = latent.heads * (latent.nope + latent.rope)
     if latent.query_rank is None:
-        yield under.linear("q_proj", hidden, query)
+        yield under.columns("q_proj", hidden, query)
     else:
         yield under.linear("q_a_proj", hidden, latent.query_rank, bias)
         yield Under(path, Role.QK_NORM).norm("q_a_layernorm", latent.query_rank)
-        yield under.linear("q_b_proj", latent.query_rank, query)
+        yield under.columns("q_b_proj", latent.query_rank, query)
     yield under.linear("kv_a_proj_with_mqa", hidden, latent.rank + latent.rope, bias)
     yield Under(path, Role.QK_NORM).norm("kv_a_layernorm", latent.rank)
-    yield under.linear("kv_b_proj", latent.rank, latent.heads * (latent.nope + latent.value))
+    yield under.columns("kv_b_proj", latent.rank, latent.heads * (latent.nope + latent.value))
     if kept.indexer_bytes_per_token:
         yield from _indexer(model, latent, Under(f"{path}.indexer", Role.INDEXER))
     out = latent.heads * latent.value
     output_bias = switched(model.fields, style.output_bias)
-    yield Under(path, Role.OUTPUT).linear("o_proj", out, hidden, output_bias)
+    yield Under(path, Role.OUTPUT).rows("o_proj", out, hidden, output_bias)
 
 
 def _indexer(model: Model, latent: Latent, under: Under) -> Iterator[Module]:
@@ -160,11 +160,11 @@ def _gated_delta(model: Model, under: Under) -> Made:
     mixer = StateMixer("gated delta", value_heads * key_size * value_size, 7, 2 * key + value, taps)
     modules = (
         under.convolution("conv1d", taps, 2 * key + value),
-        *(under.linear(name, hidden, width) for name, width in ins),
+        *(under.columns(name, hidden, width) for name, width in ins),
         under.values("dt_bias", value_heads),
         under.values("A_log", value_heads),
         under.norm("norm", value_size),
-        under.linear("out_proj", value, hidden),
+        under.rows("out_proj", value, hidden),
     )
     return mixer, modules
 
@@ -202,12 +202,12 @@ def _mamba2(model: Model, under: Under) -> Made:
     mixer = StateMixer("mamba2", inner * state, 5, channels, taps)
     modules = (
         under.convolution("conv1d", taps, channels, switched(fields, (conv_bias, True))),
-        under.linear("in_proj", hidden, inner + channels + heads, bias),
+        under.columns("in_proj", hidden, inner + channels + heads, bias),
         under.values("dt_bias", heads),
         under.values("A_log", heads),
         under.values("D", heads),
         under.norm("norm", inner),
-        under.linear("out_proj", inner, hidden, bias),
+        under.rows("out_proj", inner, hidden, bias),
     )
     return mixer, modules
 
@@ -221,14 +221,14 @@ def _mamba1(model: Model, under: Under) -> Made:
     bias = switched(fields, ("mamba_proj_bias", False))
     modules = (
         under.convolution("conv1d", taps, inner, switched(fields, ("mamba_conv_bias", True))),
-        under.linear("in_proj", hidden, 2 * inner, bias),
-        under.linear("x_proj", inner, step + 2 * state),
-        under.linear("dt_proj", step, inner, bias=True),
+        under.columns("in_proj", hidden, 2 * inner, bias),
+        under.rows("x_proj", inner, step + 2 * state),
+        under.columns("dt_proj", step, inner, bias=True),
         under.values("A_log", inner * state),
         under.values("D", inner),
         under.norm("dt_layernorm", step),
         under.norm("b_layernorm", state),
         under.norm("c_layernorm", state),
-        under.linear("out_proj", inner, hidden, bias),
+        under.rows("out_proj", inner, hidden, bias),
     )
     return StateMixer("mamba", inner * state, 5, inner, taps), modules

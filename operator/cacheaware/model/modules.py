@@ -1,7 +1,7 @@
 """The modules of a model: what has weights, under the name that Hugging Face gives it."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 
@@ -34,6 +34,17 @@ class Form(StrEnum):
     """Values of no matrix: decay rates, sinks, scales."""
 
 
+class Split(StrEnum):
+    """How engines cut a weight over tensor-parallel ranks."""
+
+    NONE = "none"
+    """Each rank has all of it."""
+    COLUMNS = "columns"
+    """Each rank has a part of the outputs."""
+    ROWS = "rows"
+    """Each rank has a part of the inputs; the sum over the ranks is the result."""
+
+
 @dataclass(frozen=True, slots=True)
 class Module:
     """A weight of `copies` x [outputs, inputs], and a bias of [outputs] where there is one.
@@ -49,6 +60,7 @@ class Module:
         copies: How many of its kind there are (experts).
         used: How many of them one token goes through; 0 for a table that the head holds too.
         tied: Whether it shares another module's weight (the head with the embedding).
+        split: How it is cut over tensor-parallel ranks.
     """
 
     name: str
@@ -60,6 +72,7 @@ class Module:
     copies: int = 1
     used: int = 1
     tied: bool = False
+    split: Split = Split.NONE
 
     @property
     def each(self) -> int:
@@ -93,8 +106,16 @@ class Under:
     role: Role
 
     def linear(self, name: str, inputs: int, outputs: int, bias: bool = False) -> Module:
-        """A matrix product."""
+        """A matrix product that each rank has whole."""
         return Module(self._at(name), self.role, Form.LINEAR, inputs, outputs, bias)
+
+    def columns(self, name: str, inputs: int, outputs: int, bias: bool = False) -> Module:
+        """A matrix product whose outputs are split over the ranks."""
+        return replace(self.linear(name, inputs, outputs, bias), split=Split.COLUMNS)
+
+    def rows(self, name: str, inputs: int, outputs: int, bias: bool = False) -> Module:
+        """A matrix product whose inputs are split over the ranks."""
+        return replace(self.linear(name, inputs, outputs, bias), split=Split.ROWS)
 
     def norm(self, name: str, width: int, bias: bool = False) -> Module:
         """Gains, and a bias with LayerNorm."""
@@ -106,7 +127,8 @@ class Under:
 
     def convolution(self, name: str, taps: int, channels: int, bias: bool = False) -> Module:
         """A depthwise convolution over time."""
-        return Module(self._at(name), self.role, Form.CONVOLUTION, taps, channels, bias)
+        one = Module(self._at(name), self.role, Form.CONVOLUTION, taps, channels, bias)
+        return replace(one, split=Split.COLUMNS)
 
     def _at(self, name: str) -> str:
         return f"{self.path}.{name}" if self.path else name

@@ -382,6 +382,7 @@ STYLES: Final[dict[str, Style]] = {
         size_factor=4,
     ),
     "nemotron_h": Style(
+        positions="none",
         root="backbone",
         embedding="embeddings",
         final_norm="norm_f",
@@ -396,6 +397,7 @@ STYLES: Final[dict[str, Style]] = {
         state="mixer",
     ),
     "jamba": Style(
+        positions="none",
         final_norm="final_layernorm",
         norms=("input_layernorm", "pre_ff_layernorm"),
         mlp="feed_forward",

@@ -1,0 +1,205 @@
+"""In how many bytes each weight is stored, and in which dtype its product is computed."""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Any, Final
+
+from cacheaware.model.gpus import Gpu
+from cacheaware.model.modules import Module, Role
+from cacheaware_sidecar.kv import ConfigError
+from cacheaware_sidecar.kv.errors import refusal
+from cacheaware_sidecar.kv.fields import Fields
+from cacheaware_sidecar.kv.model import read_model
+
+AUTO: Final = "auto"
+HALF_BYTES: Final = 2
+BYTES: Final[Mapping[str, float]] = {
+    "bf16": 2,
+    "fp16": 2,
+    "fp32": 4,
+    "fp8": 1,
+    "int8": 1,
+    "int4": 0.5 + 2 / 128,
+    "nvfp4": 0.5 + 1 / 16,
+    "mxfp4": 0.5 + 1 / 32,
+}
+"""Bytes per weight with the scales of its group (int4: a half for each 128)."""
+_COMPUTED_IN: Final = {"fp8": "fp8", "int8": "int8", "nvfp4": "fp4", "mxfp4": "fp4"}
+_HALVES: Final = {"float16": "fp16", "bfloat16": "bf16"}
+_WHOLE: Final = frozenset({Role.HEAD, Role.ROUTER, Role.EMBEDDING, Role.POSITIONS})
+"""What engines keep in 16 bit unless a file says otherwise."""
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Modules that are quantised alike.
+
+    Attributes:
+        weights: A key of `BYTES`.
+        targets: Names or patterns; empty for every linear module.
+    """
+
+    weights: str
+    targets: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Precision:
+    """How a model's weights are stored and multiplied.
+
+    Attributes:
+        half: `bf16` or `fp16`: activations, and all that isn't quantised.
+        groups: Quantised modules; the first group that names one decides.
+        ignored: Names or patterns of linear modules that stay in 16 bit.
+        notes: What a person should know, one line each.
+    """
+
+    half: str
+    groups: tuple[Group, ...] = ()
+    ignored: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def weights(self, module: Module) -> str:
+        """The storage of a module's weight: a key of `BYTES`."""
+        if module.is_linear and module.role not in _WHOLE and not self._is_ignored(module):
+            for group in self.groups:
+                if not group.targets or named(module.name, group.targets):
+                    return group.weights
+        return self.half
+
+    def _is_ignored(self, module: Module) -> bool:
+        return named(module.name, self.ignored)
+
+    def bytes(self, module: Module) -> float:
+        """Bytes of one weight of a module."""
+        return BYTES[self.weights(module)]
+
+    def computed(self, module: Module, gpu: Gpu) -> str:
+        """The dtype of the product: that of the weights where the GPU has it, else 16 bit."""
+        dtype = _COMPUTED_IN.get(self.weights(module), self.half)
+        return dtype if dtype in gpu.tflops else self.half
+
+
+def precision_of(config: Mapping[str, Any], gpu: Gpu, weights: str = AUTO) -> Precision:
+    """What the file says of its weights, on this GPU.
+
+    Args:
+        config: The parsed file.
+        gpu: Where it runs: one without BF16 computes in FP16.
+        weights: A key of `BYTES` for all linear layers; `auto` for what the file says.
+
+    Raises:
+        ConfigError: A dtype or quantisation that is not understood.
+    """
+    if weights != AUTO and weights not in BYTES:
+        raise refusal("weights", weights, f"allowed are {AUTO}, {', '.join(BYTES)}")
+    half, notes = _half(config, gpu)
+    if weights in ("bf16", "fp16"):
+        return Precision(weights, notes=_unsupported(weights, gpu))
+    if weights != AUTO:
+        return Precision(half, (Group(weights),), notes=notes)
+    section = _section(config)
+    if section is None:
+        return Precision(half, notes=notes)
+    return Precision(half, _groups(section), tuple(_ignored(section)), notes)
+
+
+def _half(config: Mapping[str, Any], gpu: Gpu) -> tuple[str, tuple[str, ...]]:
+    model = read_model(config)
+    told = None
+    for fields in (model.fields, model.whole):
+        told = told or fields.text("dtype") or fields.text("torch_dtype")
+    half = _HALVES.get((told or "").removeprefix("torch."), "bf16")
+    notes: tuple[str, ...] = ()
+    if told == "float32":
+        notes = ("the file says float32: engines serve it in 16 bit, and so is it reckoned here",)
+    if half not in gpu.tflops:
+        return "fp16", (*notes, f"{gpu.name} has no BF16: FP16 assumed, check for overflow")
+    return half, notes
+
+
+def _unsupported(weights: str, gpu: Gpu) -> tuple[str, ...]:
+    if weights in gpu.tflops:
+        return ()
+    raise refusal("weights", weights, f"{gpu.name} computes in {', '.join(gpu.tflops)}")
+
+
+def _section(config: Mapping[str, Any]) -> Fields | None:
+    model = read_model(config)
+    for fields in (model.whole, model.fields):
+        if section := fields.child("quantization_config"):
+            return section
+    return None
+
+
+def _groups(section: Fields) -> tuple[Group, ...]:
+    listed = section.child("config_groups")
+    if listed is not None:
+        children = (listed.child(name) for name in listed.values)
+        return tuple(_listed_group(section, child) for child in children if child)
+    method = (section.text("quant_method") or section.text("quant_algo") or "").lower()
+    bits = section.integer("bits", "w_bit", "num_bits", high=16)
+    return (Group(_by_method(section, method, bits)),)
+
+
+def _listed_group(section: Fields, group: Fields) -> Group:
+    scheme = group.child("weights")
+    bits = scheme.integer("num_bits", high=16) if scheme else None
+    kind = (scheme.text("type") if scheme else None) or "float"
+    targets = tuple(str(one) for one in group.array("targets")) if group.has("targets") else ()
+    everything = "Linear" in targets
+    return Group(_by_bits(section, bits, kind), () if everything else targets)
+
+
+def _by_method(section: Fields, method: str, bits: int | None) -> str:
+    algorithm = (section.text("quant_algo") or "").lower()
+    for name in ("mxfp4", "nvfp4", "fp8"):
+        if name in (method, algorithm):
+            return name
+    if method == "modelopt" and "fp8" in algorithm:
+        return "fp8"
+    return _by_bits(section, bits, "int")
+
+
+def _by_bits(section: Fields, bits: int | None, kind: str) -> str:
+    names = {(8, "float"): "fp8", (4, "float"): "nvfp4", (8, "int"): "int8", (4, "int"): "int4"}
+    name = names.get((bits or 0, kind))
+    if name is None:
+        raise ConfigError(
+            f"{section.path}quant_method is {section.values.get('quant_method')!a}: its bits are "
+            f"not understood, name the weights' dtype"
+        )
+    return name
+
+
+def _ignored(section: Fields) -> Iterable[str]:
+    name = section.first("ignore", "modules_to_not_convert")
+    return (str(one) for one in section.array(name)) if name else ()
+
+
+def named(module: str, patterns: Iterable[str]) -> bool:
+    """Whether a list of a quantisation section names this module.
+
+    Patterns are regular expressions after `re:`, globs, whole names, or parts of names; roots of
+    multimodal models differ between tools, so names are compared from `layers` on.
+    """
+    own = _tail(module)
+    return any(_matches(own, pattern) for pattern in patterns)
+
+
+def _matches(own: str, pattern: str) -> bool:
+    if pattern.startswith("re:"):
+        return (
+            re.match(pattern[3:], own) is not None or re.match(pattern[3:], f".{own}") is not None
+        )
+    wanted = _tail(pattern)
+    if "*" in wanted:
+        return fnmatchcase(own, wanted) or fnmatchcase(own, f"{wanted}.*")
+    return f".{own}.".find(f".{wanted}.") >= 0
+
+
+def _tail(name: str) -> str:
+    at = name.find("layers.")
+    return name[at:] if at >= 0 else name
