@@ -67,7 +67,15 @@ def show_walk(found: Walk) -> None:
 
 def say(line: str, indent: str = "") -> None:
     """Print a line, wrapped to the width."""
-    typer.echo(textwrap.fill(line, WIDTH, initial_indent=indent, subsequent_indent=f"{indent}  "))
+    typer.echo(
+        textwrap.fill(
+            line,
+            WIDTH,
+            initial_indent=indent,
+            subsequent_indent=f"{indent}  ",
+            break_on_hyphens=False,
+        )
+    )
 
 
 def head(found: Walk) -> Iterator[str]:

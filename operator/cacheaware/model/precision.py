@@ -3,7 +3,9 @@
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
+from fnmatch import translate
+from functools import lru_cache
+from itertools import combinations
 from typing import Any, Final
 
 from cacheaware.model.gpus import Gpu
@@ -179,25 +181,35 @@ def _ignored(section: Fields) -> Iterable[str]:
     return (str(one) for one in section.array(name)) if name else ()
 
 
-def named(module: str, patterns: Iterable[str]) -> bool:
+def named(module: str, patterns: tuple[str, ...]) -> bool:
     """Whether a list of a quantisation section names this module.
 
     Patterns are regular expressions after `re:`, globs, whole names, or parts of names; roots of
     multimodal models differ between tools, so names are compared from `layers` on.
     """
     own = _tail(module)
-    return any(_matches(own, pattern) for pattern in patterns)
+    plain, pattern = _compiled(patterns)
+    if pattern is not None and pattern.match(own):
+        return True
+    steps = own.split(".")
+    spans = combinations(range(len(steps) + 1), 2)
+    return any(".".join(steps[begin:end]) in plain for begin, end in spans)
 
 
-def _matches(own: str, pattern: str) -> bool:
-    if pattern.startswith("re:"):
-        return (
-            re.match(pattern[3:], own) is not None or re.match(pattern[3:], f".{own}") is not None
-        )
-    wanted = _tail(pattern)
-    if "*" in wanted:
-        return fnmatchcase(own, wanted) or fnmatchcase(own, f"{wanted}.*")
-    return f".{own}.".find(f".{wanted}.") >= 0
+@lru_cache(maxsize=64)
+def _compiled(patterns: tuple[str, ...]) -> tuple[frozenset[str], re.Pattern[str] | None]:
+    """Plain names, and one expression for all others: files list thousands."""
+    plain, expressions = set(), []
+    for pattern in patterns:
+        wanted = _tail(pattern)
+        if pattern.startswith("re:"):
+            expressions.append(f"(?:{pattern[3:]})")
+        elif "*" in wanted:
+            expressions.append(translate(wanted))
+            expressions.append(translate(f"{wanted}.*"))
+        else:
+            plain.add(wanted)
+    return frozenset(plain), re.compile("|".join(expressions)) if expressions else None
 
 
 def _tail(name: str) -> str:

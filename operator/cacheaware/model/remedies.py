@@ -10,6 +10,7 @@ from cacheaware.model.precision import BYTES, HALF_BYTES
 from cacheaware.model.roofline import Bound
 from cacheaware.model.work import Operation, Part, Phase, Step
 
+SIXTEEN_BIT = frozenset({"bfloat16", "float16"})
 _LINEAR = frozenset({Part.QKV, Part.OUTPUT, Part.FFN, Part.SHARED, Part.HEAD})
 
 
@@ -26,12 +27,28 @@ class Remedy:
     text: str
 
 
-def remedies(
-    operation: Operation, bound: Bound, step: Step, gpu: Gpu, model: Architecture
-) -> tuple[Remedy, ...]:
+@dataclass(frozen=True, slots=True)
+class Around:
+    """What the operations of a walk have in common.
+
+    Attributes:
+        step: What is computed.
+        gpu: On what.
+        model: The model.
+        kv_dtype: How the KV cache is stored.
+    """
+
+    step: Step
+    gpu: Gpu
+    model: Architecture
+    kv_dtype: str
+
+
+def remedies(operation: Operation, bound: Bound, around: Around) -> tuple[Remedy, ...]:
     """What acts on this operation, the first the most."""
+    step, gpu = around.step, around.gpu
     if operation.part is Part.ATTENTION:
-        return tuple(_on_attention(operation, bound, step, model))
+        return tuple(_on_attention(operation, bound, around))
     if operation.part is Part.STATE:
         return tuple(_on_state(step))
     if operation.part is Part.EXPERTS:
@@ -41,19 +58,21 @@ def remedies(
     return tuple(_on_small(operation))
 
 
-def _on_attention(
-    operation: Operation, bound: Bound, step: Step, model: Architecture
-) -> Iterator[Remedy]:
+def _on_attention(operation: Operation, bound: Bound, around: Around) -> Iterator[Remedy]:
+    step = around.step
     if step.phase is Phase.PREFILL:
         yield Remedy(
-            "flash-attention", f"FlashAttention keeps {scaled(operation.saved)} of scores on chip"
+            "flash-attention",
+            f"FlashAttention keeps {scaled(operation.saved)} of scores a layer on chip",
         )
         yield Remedy("prefix-caching", "prefix caching skips what is cached")
         if bound is Bound.COMPUTE:
             yield Remedy("fp8-attention", "FP8 attention kernels")
         return
-    yield Remedy("kv-quantisation", f"FP8 KV: {scaled(operation.kv_read / 2)} less to read")
-    shared = _shared_heads(model)
+    if around.kv_dtype in SIXTEEN_BIT:
+        half = scaled(operation.kv_read / 2)
+        yield Remedy("kv-quantisation", f"FP8 KV: {half} less to read in a layer")
+    shared = _shared_heads(around.model)
     if shared > 1:
         yield Remedy("gqa", f"GQA already reads {shared:g}x less than MHA")
     elif shared == 1:

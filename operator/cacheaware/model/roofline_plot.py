@@ -1,6 +1,8 @@
 """The roofline as a picture: the roofs of a GPU, and where each operation stands."""
 
+import sys
 from pathlib import Path
+from textwrap import fill
 from typing import TYPE_CHECKING
 
 from cacheaware.model.roofline import VECTOR, Bound
@@ -15,6 +17,8 @@ BLUE, VERMILION, GREY = "#0072B2", "#D55E00", "#555555"
 """Colours of Okabe and Ito, which people with any colour vision can tell apart."""
 SMALLEST_SHARE = 0.001
 """Rows below it are not drawn."""
+CLOSE = 1.6
+"""Marks within this factor of each other are one."""
 LEAST, MOST = 0.1, 10_000.0
 
 
@@ -40,6 +44,7 @@ def figure_of(found: Walk) -> "Figure":
     panel.set_xscale("log")
     panel.set_yscale("log")
     panel.set_xlim(LEAST, MOST)
+    panel.set_ylim(top=4 * max(found.gpu.tflops[row.operation.dtype] for row in found.rows))
     panel.set_xlabel("arithmetic intensity (FLOPs per byte of memory traffic)")
     panel.set_ylabel("TFLOPS that the roof allows")
     panel.grid(visible=True, which="major", color="#dddddd", linewidth=0.6)
@@ -77,7 +82,7 @@ def _roofs(panel: "Axes", found: Walk) -> None:
         panel.annotate(
             label,
             (MOST, peak),
-            xytext=(-2, 4),
+            xytext=(-2, 4 if dtype == VECTOR else 16),
             textcoords="offset points",
             ha="right",
             fontsize=8,
@@ -94,28 +99,58 @@ def _roofs(panel: "Axes", found: Walk) -> None:
 
 
 def _marks(panel: "Axes", found: Walk) -> None:
-    """A mark for each row that takes time; names of marks on one place are joined."""
-    places: dict[tuple[float, float], list[Row]] = {}
-    for row in found.rows:
-        if row.operation.flops and row.share >= SMALLEST_SHARE:
-            places.setdefault(_place(row), []).append(row)
-    for at, ((intensity, speed), rows) in enumerate(places.items()):
+    """A numbered mark for rows that stand close together, and a list of what each number is."""
+    lines = []
+    for number, rows in enumerate(neighbours(found), start=1):
         share = sum(row.share for row in rows)
-        color = BLUE if rows[0].bound is Bound.MEMORY else VERMILION
-        panel.scatter([intensity], [speed], s=30 + 1500 * share, color=color, alpha=0.45, lw=0)
-        panel.scatter([intensity], [speed], s=9, color=color)
+        largest = max(rows, key=lambda row: row.share)
+        color = BLUE if largest.bound is Bound.MEMORY else VERMILION
+        x, y = _place(largest)
+        panel.scatter([x], [y], s=40 + 1500 * share, color=color, alpha=0.45, lw=0)
+        panel.scatter([x], [y], s=9, color=color)
         panel.annotate(
-            f"{', '.join(row.operation.name for row in rows)} ({share:.1%})",
-            (intensity, speed),
-            xytext=(10, -14 - 11 * (at % 5)),
+            str(number),
+            (x, y),
+            xytext=(6 + 18 * share**0.5, -12 - 14 * share**0.5),
             textcoords="offset points",
-            fontsize=8,
-            arrowprops={"arrowstyle": "-", "color": "#999999", "linewidth": 0.6},
+            fontsize=10,
+            fontweight="bold",
+            color=color,
         )
+        names = ", ".join(dict.fromkeys(row.operation.name for row in rows))
+        lines.append(f"{number}  {fill(f'{names}: {share:.1%}', 52, subsequent_indent='    ')}")
+    lines.append("blue waits for memory, red for arithmetic; area: share of the time")
+    panel.text(
+        0.99,
+        0.03,
+        "\n".join(lines),
+        transform=panel.transAxes,
+        ha="right",
+        va="bottom",
+        multialignment="left",
+        fontsize=8,
+        bbox={"facecolor": "white", "edgecolor": "#dddddd"},
+    )
+
+
+def neighbours(found: Walk) -> list[list[Row]]:
+    """Rows that take time, from low to high intensity; those too close to tell apart together."""
+    drawn = [row for row in found.rows if row.operation.flops and row.share >= SMALLEST_SHARE]
+    groups: list[list[Row]] = []
+    for row in sorted(drawn, key=lambda one: one.operation.intensity):
+        near = groups and _are_near(groups[-1][0], row)
+        groups[-1].append(row) if near else groups.append([row])
+    return groups
+
+
+def _are_near(one: Row, other: Row) -> bool:
+    apart = zip(_place(one), _place(other), strict=True)
+    return one.bound is other.bound and all(
+        max(pair) <= CLOSE * max(min(pair), sys.float_info.min) for pair in apart
+    )
 
 
 def _place(row: Row) -> tuple[float, float]:
-    """Where a row stands, to two figures, so that equal ones are one mark."""
+    """Where a row stands: FLOPs per byte, and TFLOPS under the roof."""
     operation = row.operation
-    speed = operation.flops * row.times / row.seconds / 1e12
-    return float(f"{operation.intensity:.2g}"), float(f"{speed:.2g}")
+    return operation.intensity, operation.flops * row.times / row.seconds / 1e12

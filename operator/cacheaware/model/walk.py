@@ -11,7 +11,7 @@ from cacheaware.model.layer_work import Setting, after_layers, before_layers, la
 from cacheaware.model.layers import Experts
 from cacheaware.model.parameters import Parameters, count_parameters
 from cacheaware.model.precision import AUTO, Precision, precision_of
-from cacheaware.model.remedies import Remedy, remedies
+from cacheaware.model.remedies import Around, Remedy, remedies
 from cacheaware.model.roofline import VECTOR, Bound, roof
 from cacheaware.model.work import Operation, Step
 from cacheaware_sidecar.kv import Geometry, Parallel, geometry
@@ -158,7 +158,7 @@ def walk(config: Mapping[str, Any], step: Step, served: Served) -> Walk:
         gpu=served.gpu,
         precision=precision,
         kept=kept,
-        rows=_rows(counted, exchanged, setting, model),
+        rows=_rows(counted, exchanged, Around(step, served.gpu, model, kept.kv_dtype)),
         collectives=exchanged,
         weight_bytes=stored_bytes(model, precision) // _ranks(served.parallel),
         notes=tuple(_notes(model, kept, precision, step, served)),
@@ -188,10 +188,9 @@ def merged(every: Iterator[Operation]) -> dict[Operation, int]:
 def _rows(
     counted: Mapping[Operation, int],
     exchanged: tuple[Collective, ...],
-    setting: Setting,
-    model: Architecture,
+    around: Around,
 ) -> tuple[Row, ...]:
-    roofs = {operation: roof(operation, setting.gpu) for operation in counted}
+    roofs = {operation: roof(operation, around.gpu) for operation in counted}
     total = sum(roofs[operation].seconds * times for operation, times in counted.items())
     total += sum(one.total_s for one in exchanged)
     return tuple(
@@ -201,7 +200,7 @@ def _rows(
             seconds=roofs[operation].seconds * times,
             bound=roofs[operation].bound,
             share=roofs[operation].seconds * times / total,
-            remedies=remedies(operation, roofs[operation].bound, setting.step, setting.gpu, model),
+            remedies=remedies(operation, roofs[operation].bound, around),
         )
         for operation, times in counted.items()
     )

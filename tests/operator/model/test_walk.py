@@ -284,6 +284,9 @@ def test_what_acts_on_a_row_follows_from_what_it_waits_for() -> None:
     assert ids(decoded, "attention") == {"kv-quantisation", "gqa", "paged-kv", "split-kv"}
     assert "flash-attention" in ids(prefilled, "attention")
     assert all(one.remedies for one in (*decoded.rows, *prefilled.rows))
+    eight = walked(LLAMA_3_8B, TOKEN, kv_dtype="fp8", weights="int4")
+    assert ids(eight, "attention") == {"gqa", "paged-kv", "split-kv"}
+    assert ids(eight, "ffn up") == {"continuous-batching", "speculative-decoding"}
 
 
 def test_batching_is_free_until_the_ridge() -> None:

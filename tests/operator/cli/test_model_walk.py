@@ -1,0 +1,232 @@
+"""`cacheaware model walk`."""
+
+import json
+import shlex
+from importlib import util
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cacheaware import cli
+from cacheaware.cli import walk as command
+
+LLAMA: dict[str, Any] = {
+    "model_type": "llama",
+    "hidden_size": 4096,
+    "intermediate_size": 11008,
+    "num_attention_heads": 32,
+    "num_hidden_layers": 32,
+    "num_key_value_heads": 32,
+    "max_position_embeddings": 4096,
+    "tie_word_embeddings": False,
+    "vocab_size": 32000,
+    "torch_dtype": "bfloat16",
+}
+MLA = {
+    "model_type": "deepseek_v3",
+    "hidden_size": 7168,
+    "intermediate_size": 18432,
+    "num_attention_heads": 128,
+    "num_hidden_layers": 61,
+    "first_k_dense_replace": 3,
+    "n_routed_experts": 256,
+    "num_experts_per_tok": 8,
+    "n_shared_experts": 1,
+    "moe_intermediate_size": 2048,
+    "q_lora_rank": 1536,
+    "kv_lora_rank": 512,
+    "qk_nope_head_dim": 128,
+    "qk_rope_head_dim": 64,
+    "v_head_dim": 128,
+    "tie_word_embeddings": False,
+    "vocab_size": 129280,
+}
+
+
+def run(*args: object) -> int:
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["model", "walk", *map(str, args)])
+    return ended.value.code
+
+
+@pytest.fixture
+def write(tmp_path):
+    def put(config: object, name: str = "config.json") -> Path:
+        path = tmp_path / name
+        path.write_text(config if isinstance(config, str) else json.dumps(config))
+        return path
+
+    return put
+
+
+def test_the_example_of_the_help_runs(write, monkeypatch, capsys):
+    monkeypatch.chdir(write(LLAMA).parent)
+    program, *words = shlex.split(command.EXAMPLE)
+    assert program == "cacheaware"
+    with pytest.raises(SystemExit) as ended:
+        cli.main(words)
+    assert ended.value.code == 0
+    assert "compute-bound" in capsys.readouterr().out
+
+
+def test_the_help_shows_the_example(capsys):
+    assert run("--help") == 0
+    assert command.EXAMPLE in " ".join(capsys.readouterr().out.split())
+
+
+def test_json_has_stable_keys(write, capsys):
+    path = write(LLAMA)
+    assert run(path, "--gpu", "a100", "--prompt", 10, "-o", "json") == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert list(answer) == [
+        "file",
+        "architecture",
+        "model_type",
+        "phase",
+        "batch",
+        "new_tokens",
+        "cached_tokens",
+        "gpu",
+        "tensor_parallel",
+        "pipeline_parallel",
+        "kv_dtype",
+        "parameters",
+        "weight_bytes_per_rank",
+        "rows",
+        "collectives",
+        "step",
+        "training",
+        "notes",
+    ]
+    assert (answer["file"], answer["phase"], answer["training"]) == (str(path), "prefill", None)
+    assert answer["parameters"]["total"] == 6_738_415_616
+    rows = {row["module"]: row for row in answer["rows"]}
+    assert list(rows["qkv"]) == [
+        "module",
+        "part",
+        "layers",
+        "shape",
+        "dtype",
+        "weights",
+        "parameters",
+        "flops",
+        "weight_bytes",
+        "activation_bytes",
+        "kv_read_bytes",
+        "kv_written_bytes",
+        "intensity",
+        "bound",
+        "seconds",
+        "share",
+        "optimisations",
+    ]
+    assert rows["qkv"]["shape"] == "[10, 4096] x [4096, 12288]"
+    assert rows["qkv"]["layers"] == 32
+    assert rows["qkv"]["optimisations"][0]["id"] == "continuous-batching"
+    assert answer["step"]["kv_written_bytes"] == 10 * 524_288
+
+
+@pytest.mark.parametrize(
+    ("config", "options"),
+    [
+        (LLAMA, ["--prompt", 10, "--dp", 8, "--train-bandwidth", 25]),
+        (LLAMA, ["--phase", "decode", "--batch", 256, "--context", 100_000, "--tp", 4]),
+        (MLA, ["--phase", "decode", "--batch", 512, "--tp", 8, "--pp", 2]),
+        (MLA, ["--prompt", 131_072, "--batch", 64, "--dp", 1024, "--train-bandwidth", 400]),
+    ],
+)
+def test_the_table_is_readable_in_a_hundred_columns(config, options, write, capsys):
+    assert run(write(config), "--gpu", "rtx-pro-6000", *options) == 0
+    out = capsys.readouterr().out
+    assert all(len(line.rstrip()) <= 100 for line in out.splitlines()), max(
+        out.splitlines(), key=len
+    )
+
+
+def test_decode_takes_the_prompt_for_cached_and_context_goes_first(write, capsys):
+    path = write(LLAMA)
+    seen = []
+    for options in (["--prompt", 100], ["--prompt", 100, "--context", 300], []):
+        assert run(path, "--gpu", "l40s", "--phase", "decode", "-o", "json", *options) == 0
+        answer = json.loads(capsys.readouterr().out)
+        seen.append((answer["new_tokens"], answer["cached_tokens"]))
+    assert seen == [(1, 100), (1, 300), (1, 2048)]
+
+
+def test_training_is_told_with_both_options(write, capsys):
+    path = write(LLAMA)
+    options = ["--dp", 8, "--train-bandwidth", 25]
+    assert run(path, "--gpu", "h100", *options, "-o", "json") == 0
+    training = json.loads(capsys.readouterr().out)["training"]
+    assert training["buckets"] == 226
+    assert training["zero_bytes_per_rank"][0] == 16 * 6_738_415_616
+    assert run(path, "--gpu", "h100", *options) == 0
+    assert "ZeRO" in capsys.readouterr().out
+
+
+def test_an_unknown_architecture_is_a_warning(write, capsys):
+    path = write(LLAMA | {"model_type": "brandnew"})
+    assert run(path, "--gpu", "h100", "-o", "json") == 0
+    out, err = capsys.readouterr()
+    assert json.loads(out)["architecture"] == "unknown"
+    assert err.startswith("cacheaware: warning: ")
+    assert err.count("\n") == 1
+    assert run(path, "--gpu", "h100") == 0
+    assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize(
+    ("options", "line"),
+    [
+        (["--gpu", "abacus"], "gpu is 'abacus': allowed are T4"),
+        (["--gpu", "h100", "--phase", "train"], "phase is 'train': allowed are prefill and decode"),
+        (["--gpu", "h100", "--prompt", 0], "prompt is 0"),
+        (["--gpu", "h100", "--batch", 0], "batch is 0"),
+        (["--gpu", "h100", "--tp", 3], "3"),
+        (["--gpu", "h100", "--kv-dtype", "fp3"], "fp3"),
+        (["--gpu", "h100", "--weights", "fp3"], "weights is 'fp3'"),
+        (["--gpu", "h100", "--dp", 8], "--dp and --train-bandwidth belong together"),
+        (["--gpu", "h100", "--dp", 8, "--train-bandwidth", 0], "train-bandwidth is 0.0"),
+        (["--gpu", "h100", "--plot", "roof.exe"], "allowed are names that end with .png"),
+        ([], "gpu"),
+    ],
+)
+def test_bad_options_are_refused_in_one_line(options, line, write, capsys):
+    assert run(write(LLAMA), *options) == 2
+    out, err = capsys.readouterr()
+    assert line in err
+    assert err.count("\n") == 1
+    assert out == ""
+
+
+@pytest.mark.parametrize("content", ["[", "[]", "{}", '{"model_type": "llama"}'])
+def test_a_bad_file_is_refused_in_one_line_that_names_it(content, write, capsys):
+    path = write(content)
+    assert run(path, "--gpu", "h100") == 2
+    err = capsys.readouterr().err
+    assert str(path) in err
+    assert err.count("\n") == 1
+
+
+def test_a_folder_with_several_files_is_refused(write, capsys):
+    write(LLAMA, "a.json")
+    folder = write(LLAMA, "b.json").parent
+    assert run(folder, "--gpu", "h100") == 2
+    assert "2 files: name one config.json" in capsys.readouterr().err
+
+
+def test_the_plot_is_a_picture_with_a_mark_for_each_product(write, tmp_path, capsys):
+    pytest.importorskip("matplotlib", reason="the extra plot is not installed")
+    picture = tmp_path / "roofline.png"
+    assert run(write(LLAMA), "--gpu", "a100", "--plot", picture) == 0
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    capsys.readouterr()
+
+
+def test_without_matplotlib_the_plot_is_refused_before_anything_is_computed(
+    write, monkeypatch, capsys
+):
+    monkeypatch.setattr(command, "find_spec", lambda name: None if name == "matplotlib" else util)
+    assert run(write(LLAMA), "--gpu", "a100", "--plot", "roof.png") == 2
+    assert "pip install 'cacheaware[plot]'" in capsys.readouterr().err
