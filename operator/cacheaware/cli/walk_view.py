@@ -83,7 +83,7 @@ def head(found: Walk) -> Iterator[str]:
     counts, gpu, step = found.parameters, found.gpu, found.step
     name = printable(found.model.model_type or found.model.layout)
     yield (
-        f"{name}: {short(counts.total)} parameters, {short(counts.active)} for a token; "
+        f"{name}: {parameters(counts.total)} parameters, {parameters(counts.active)} for a token; "
         f"{len(found.model.layers)} layers; weights {found.weight_bytes / GIB:.1f} GiB a rank "
         f"({found.kept.parallel}); KV {found.kept.kv_dtype}"
     )
@@ -120,7 +120,7 @@ def _size_row(row: Row) -> tuple[Any, ...]:
         one.name,
         row.times,
         textwrap.fill(one.shape, SHAPE),
-        short(one.parameters) if one.parameters else None,
+        parameters(one.parameters) if one.parameters else None,
         short(one.flops),
         scaled(one.moved),
     )
@@ -216,6 +216,11 @@ def short(count: float) -> str:
             return f"{value:.0f}" if unit == "" else f"{value:.3g}{unit}"
         value /= 1000
     return f"{value:,.3g}P"
+
+
+def parameters(count: int) -> str:
+    """The same as people say it of parameters: 8.03B."""
+    return short(count).replace("G", "B")
 
 
 def as_json(answer: Answer) -> dict[str, Any]:

@@ -9,16 +9,16 @@ from tests.operator.model.test_parameters import COUNTED
 from cacheaware.model.architecture import architecture
 from cacheaware.model.parameters import count_parameters
 
-torch = pytest.importorskip("torch", reason="the extra probe is not installed (torch)")
-transformers = pytest.importorskip(
-    "transformers", reason="the extra probe is not installed (transformers)"
-)
+pytestmark = pytest.mark.probe
 
+REASON = "torch and transformers aren't installed here: `make test-probe` runs these"
 DROPPED = ("auto_map", "quantization_config")
 
 
 def class_count(config: dict[str, Any]) -> int:
     """Parameters of the causal language model of the text part, without memory for them."""
+    torch = pytest.importorskip("torch", reason=REASON)
+    transformers = pytest.importorskip("transformers", reason=REASON)
     text = dict(config.get("text_config") or config)
     for name in DROPPED:
         text.pop(name, None)
