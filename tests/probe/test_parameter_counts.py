@@ -1,4 +1,4 @@
-"""The typed counts, recomputed from transformers' own classes where they are installed."""
+"""Counts, names and shapes against transformers' own classes, where they are installed."""
 
 import json
 from typing import Any
@@ -15,8 +15,12 @@ REASON = "torch and transformers aren't installed here: `make test-probe` runs t
 DROPPED = ("auto_map", "quantization_config")
 
 
-def class_count(config: dict[str, Any]) -> int:
-    """Parameters of the causal language model of the text part, without memory for them."""
+RENAMED = ("exaone", "gpt_neox", "nemotron_h")
+"""Types whose published checkpoints have other names than transformers' classes."""
+
+
+def made(config: dict[str, Any]) -> Any:
+    """The causal language model of the text part, without memory for its parameters."""
     torch = pytest.importorskip("torch", reason=REASON)
     transformers = pytest.importorskip("transformers", reason=REASON)
     text = dict(config.get("text_config") or config)
@@ -27,16 +31,28 @@ def class_count(config: dict[str, Any]) -> int:
         text.setdefault("tie_word_embeddings", config["tie_word_embeddings"])
     mapping = transformers.models.auto.configuration_auto.CONFIG_MAPPING
     with torch.device("meta"):
-        made = transformers.AutoModelForCausalLM.from_config(
+        model = transformers.AutoModelForCausalLM.from_config(
             mapping[text["model_type"]].from_dict(text)
         )
-    made.tie_weights()
-    return sum(one.numel() for _, one in made.named_parameters())
+    model.tie_weights()
+    return model
 
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", COUNTED)
-def test_the_typed_count_is_that_of_the_installed_class(name: str, shared: Any) -> None:
+def test_counts_names_and_shapes_are_those_of_the_installed_class(name: str, shared: Any) -> None:
     config = json.loads((shared / f"data/model-configs/{name}.json").read_text())
-    assert class_count(config) == COUNTED[name]
-    assert count_parameters(architecture(config)).total == COUNTED[name]
+    parameters = dict(made(config).named_parameters())
+    known = architecture(config)
+    assert sum(one.numel() for one in parameters.values()) == COUNTED[name]
+    assert count_parameters(known).total == COUNTED[name]
+    if known.layout in RENAMED:
+        return
+    shapes = {name.removesuffix(".weight"): tuple(one.shape) for name, one in parameters.items()}
+    for module in known.linears():
+        if module.tied or "block_sparse_moe" in module.name or module.copies > 1:
+            continue  # classes keep experts in one tensor
+        shape = shapes[module.name.replace("language_model.", "")]
+        turned = known.layout in {"gpt2", "gpt_bigcode"}
+        assert sorted(shape) == sorted((module.outputs, module.inputs)), module.name
+        assert turned or shape == (module.outputs, module.inputs) or len(shape) == 3, module.name

@@ -14,6 +14,12 @@ from cacheaware_sidecar.kv import Layer as KvLayer
 from cacheaware_sidecar.kv.errors import UnknownLayoutError, shown
 from cacheaware_sidecar.kv.model import Model, read_model
 
+_BESIDE_EXPERTS: Final = (
+    "post_feedforward_layernorm_1",
+    "post_feedforward_layernorm_2",
+    "pre_feedforward_layernorm_2",
+)
+"""Gemma-4's norms around experts that stand beside the FFN."""
 _OPT_OFFSET: Final = 2
 """OPT's table of positions has two rows more than positions."""
 _TEXT_ROOTS: Final = {"llm_config": "language_model.model", "language_config": "language.model"}
@@ -191,6 +197,8 @@ def _norm_names(model: Model, style: Style, mixes: bool, feeds: bool) -> tuple[s
         return _falcon_norms(model)
     if model.fields.has("block_configs"):
         return tuple(name for name, there in zip(style.norms, (mixes, feeds), strict=True) if there)
+    if model.layout == "gemma4" and model.fields.flag("enable_moe_block"):
+        return (*style.norms, *_BESIDE_EXPERTS)
     return style.norms
 
 

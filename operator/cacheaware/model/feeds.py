@@ -29,6 +29,8 @@ def feed_of(model: Model, style: Style, index: int, path: str) -> Made:
     """
     if model.layout == "nemotron_h":
         return _nemotron(model, style, index, path)
+    if model.layout == "gemma4":
+        return _gemma4(model, style, path)
     if model.fields.has("block_configs"):
         return _pruned(model, style, index, path)
     holder = _expert_fields(model)
@@ -207,6 +209,32 @@ def _shared(model: Model, style: Style, path: str, size: int) -> Iterator[Module
         f"{path}.shared_mlp" if model.layout == "granitemoehybrid" else f"{place}.{style.shared}"
     )
     yield from _three(Under(where, Role.SHARED_EXPERT), style, hidden, size, False)
+
+
+def _gemma4(model: Model, style: Style, path: str) -> Made:
+    """Gemma-4: an FFN, and in the sparse model experts beside it, which is like a shared one.
+
+    Raises:
+        UnknownLayoutError: The small models' embeddings per layer and wider layers.
+    """
+    fields, hidden = model.fields, model.hidden
+    for name in ("hidden_size_per_layer_input", "use_double_wide_mlp"):
+        if fields.values.get(name):
+            raise UnknownLayoutError(f"{name} is set: weights of their own per layer")
+    size = inner_size(model, style)
+    if not fields.flag("enable_moe_block"):
+        return _dense(model, style, path, size, Role.FFN)
+    count = fields.required("num_experts")
+    used = fields.required("top_k_experts", high=count)
+    each = fields.required("moe_intermediate_size")
+    router = Under(f"{path}.router", Role.ROUTER)
+    return Experts(count, used, each, True, size), (
+        router.linear("proj", hidden, count),
+        router.values("scale", hidden),
+        router.values("per_expert_scale", count),
+        *_routed(model, style, path, (count, used, each)),
+        *_three(Under(f"{path}.mlp", Role.SHARED_EXPERT), style, hidden, size, bias=False),
+    )
 
 
 _NEMOTRON_KINDS: Final = {"-": "mlp", "E": "moe", "M": "mamba", "*": "attention"}

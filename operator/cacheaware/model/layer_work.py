@@ -1,7 +1,7 @@
 """The operations of a model's layers, one after the other, on one tensor-parallel rank."""
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from cacheaware.model.architecture import Architecture
@@ -237,7 +237,7 @@ def _attention(
     wide = 2 * query if one.gated else query
     linears = [module for module in by_role(Role.QKV) if module.is_linear]
     widths = (wide, key, value) if len(linears) > 1 else (wide + key + value,)
-    products = [(m, (model.hidden, width)) for m, width in zip(linears, widths, strict=True)]
+    products = [(m, (model.hidden, width)) for m, width in zip(linears, widths, strict=False)]
     yield _shaped(setting, (f"qkv{name}", Part.QKV), products, tokens)
     if by_role(Role.QK_NORM):
         shapes = [(tokens * heads, one.key_size), (tokens * kept.kv_heads, one.key_size)]
@@ -387,7 +387,9 @@ def _activation(of: Part, values: int, gated: bool, shape: str) -> Operation:
 
 def _experts(one: Experts, setting: Setting, by_role: ByRole) -> Iterator[Operation]:
     tokens = setting.step.tokens
-    yield _product(setting, "router", Part.ROUTER, by_role(Role.ROUTER), tokens)
+    router = by_role(Role.ROUTER)
+    made = _product(setting, "router", Part.ROUTER, [m for m in router if m.is_linear], tokens)
+    yield replace(made, parameters=sum(module.parameters for module in router))
     routed = by_role(Role.EXPERTS)
     around = [module for module in routed if module.copies == 1]
     experts = [module for module in routed if module.copies > 1]

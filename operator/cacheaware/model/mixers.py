@@ -62,7 +62,8 @@ def _attention_modules(
     wide = 2 * query if attention.gated else query
     bias = switched(model.fields, style.qkv_bias)
     widths = (wide, key, value) if len(style.qkv) > 1 else (wide + key + value,)
-    for name, width in zip(style.qkv, widths, strict=True):
+    names = style.qkv[:2] if _value_is_key(model, attention) else style.qkv
+    for name, width in zip(names, widths, strict=False):
         yield under.columns(name, hidden, width, bias)
     yield from _head_norms(model, style, attention, path)
     if style.sinks:
@@ -70,6 +71,11 @@ def _attention_modules(
     out = attention.heads * attention.value_size
     output_bias = switched(model.fields, style.output_bias)
     yield Under(path, Role.OUTPUT).rows(style.output, out, hidden, output_bias)
+
+
+def _value_is_key(model: Model, attention: Attention) -> bool:
+    """Gemma-4: full layers take the key's projection for the value, too."""
+    return attention.kind is Kind.FULL and model.fields.flag("attention_k_eq_v") is True
 
 
 def _head_norms(model: Model, style: Style, attention: Attention, path: str) -> Iterator[Module]:

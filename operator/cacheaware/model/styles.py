@@ -222,6 +222,7 @@ STYLES: Final[dict[str, Style]] = {
     "gemma": _GEMMA,
     "gemma2": _GEMMA2,
     "gemma3": replace(_GEMMA2, qk_norm=True),
+    "gemma4": replace(_GEMMA2, qk_norm=True),
     "olmo": replace(_LLAMA, mlp_bias=False, norm="layer-bare"),
     "olmo2": _OLMO2,
     "olmo3": _OLMO2,

@@ -22,6 +22,8 @@ LLAMA_2_7B: dict[str, Any] = {
 # Sums over `named_parameters` of transformers 5.24.0's own causal language model on the `meta`
 # device, for the text part of each configuration.
 COUNTED = {
+    "nvidia__Gemma-4-26B-A4B-NVFP4": 25_233_141_760,
+    "nvidia__Gemma-4-31B-IT-NVFP4": 30_697_345_280,
     "01-ai__Yi-34B": 34_388_917_248,
     "Alibaba-NLP__gte-Qwen2-7B-instruct": 7_612_620_288,
     "CohereForAI__aya-23-8B": 8_028_033_024,
