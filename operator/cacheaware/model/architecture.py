@@ -172,7 +172,8 @@ def _embedding_width(model: Model) -> int:
 
 def _after(model: Model, style: Style, vocabulary: int, tied: bool) -> Iterator[Module]:
     width = _embedding_width(model)
-    yield from _norm(style, style.root, style.final_norm, model.hidden)
+    if model.fields.flag("do_layer_norm_before") is not False:
+        yield from _norm(style, style.root, style.final_norm, model.hidden)
     if width != model.hidden:
         yield Under(style.root, Role.HEAD).linear("project_out", model.hidden, width)
     bias = switched(model.fields, style.head_bias)

@@ -70,7 +70,8 @@ def after_layers(model: Architecture, setting: Setting) -> Iterator[Operation]:
     """The last norm and the head, which sees the last token of each sequence alone."""
     norms = [one for one in model.after if one.form is Form.NORM]
     rows = setting.step.batch
-    yield _norm("final norm", Part.NORM, norms, [(rows, model.hidden)])
+    if norms or model.norm == "layer-bare":
+        yield _norm("final norm", Part.NORM, norms, [(rows, model.hidden)])
     for one in model.after:
         if one.is_linear:
             name = "head" if one.outputs == model.vocabulary else "project out"

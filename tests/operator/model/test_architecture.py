@@ -137,6 +137,38 @@ def test_positions_are_told(change: Any, positions: str) -> None:
     assert architecture(LLAMA | change).positions == positions
 
 
+NAS = LLAMA | {"model_type": "nemotron-nas", "num_hidden_layers": 1, "num_key_value_heads": None}
+ATTENTION = {"n_heads_in_group": 4}
+
+
+@pytest.mark.parametrize(
+    ("ffn", "size"),
+    [
+        ({"ffn_mult": 1.5}, 256),
+        ({"intermediate_size": 80}, 80),
+        ({"replace_with_linear": True}, 64),
+    ],
+)
+def test_a_pruned_ffn_has_the_size_that_its_block_tells(ffn: Any, size: int) -> None:
+    block = {"attention": ATTENTION, "ffn": ffn}
+    feed = architecture(NAS | {"block_configs": [block]}).layers[0].feed
+    assert isinstance(feed, FeedForward)
+    assert feed.size == size
+
+
+@pytest.mark.parametrize(
+    ("block", "line"),
+    [
+        ({"attention": ATTENTION}, "ffn is missing"),
+        ({"attention": ATTENTION, "ffn": {"ffn_mult": "x"}}, "ffn_mult is 'x'"),
+        ({"attention": ATTENTION, "ffn": {"ffn_mult": 0}}, "ffn_mult is 0"),
+    ],
+)
+def test_a_pruned_ffn_that_cannot_be_is_refused(block: Any, line: str) -> None:
+    with pytest.raises(ConfigError, match=line):
+        architecture(NAS | {"block_configs": [block]})
+
+
 @pytest.mark.parametrize("missing", ["vocab_size", "intermediate_size", "hidden_size"])
 def test_a_missing_size_is_refused_by_its_name(missing: str) -> None:
     config = {key: value for key, value in LLAMA.items() if key != missing}
@@ -150,6 +182,7 @@ def test_a_missing_size_is_refused_by_its_name(missing: str) -> None:
         {"model_type": "gemma4", "global_head_dim": 8, "hidden_size_per_layer_input": 256}
         | {"layer_types": ["full_attention"] * 4},
         {"model_type": "mamba"},
+        {"model_type": "bamba", "attn_layer_indices": [1]},
         {"model_type": "bert"},
         {"model_type": "llama", "num_experts": 8, "num_experts_per_tok": 2},
     ],

@@ -150,6 +150,30 @@ def test_the_count_is_exactly_that_of_the_model_class(name: str, shared: Any) ->
         ),
         (
             {
+                "model_type": "opt",
+                "hidden_size": 1024,
+                "ffn_dim": 4096,
+                "num_attention_heads": 16,
+                "num_hidden_layers": 24,
+                "max_position_embeddings": 2048,
+                "word_embed_proj_dim": 512,
+                "do_layer_norm_before": False,
+                "vocab_size": 50272,
+            },
+            331_196_416,
+        ),
+        (
+            {
+                "model_type": "bloom",
+                "hidden_size": 1024,
+                "n_head": 16,
+                "n_layer": 24,
+                "vocab_size": 250880,
+            },
+            559_214_592,
+        ),
+        (
+            {
                 "model_type": "mixtral",
                 "hidden_size": 4096,
                 "intermediate_size": 14336,
@@ -163,7 +187,7 @@ def test_the_count_is_exactly_that_of_the_model_class(name: str, shared: Any) ->
             46_702_792_704,
         ),
     ],
-    ids=["llama-2-7b", "gpt2", "opt-125m", "mixtral-8x7b"],
+    ids=["llama-2-7b", "gpt2", "opt-125m", "opt-350m", "bloom-560m", "mixtral-8x7b"],
 )
 def test_well_known_models_have_their_well_known_counts(config: Any, count: int) -> None:
     assert count_parameters(architecture(config)).total == count

@@ -213,6 +213,55 @@ def test_one_token_reads_two_experts_and_many_tokens_all_of_them() -> None:
     assert many.flops == 2048 * one.flops
 
 
+def test_projections_around_narrow_embeddings_and_norms_behind_them_are_rows() -> None:
+    small = {"hidden_size": 64, "num_hidden_layers": 2, "vocab_size": 100}
+    opt = small | {
+        "model_type": "opt",
+        "ffn_dim": 256,
+        "num_attention_heads": 4,
+        "max_position_embeddings": 128,
+        "word_embed_proj_dim": 32,
+    }
+    found = walked(opt, Step(Phase.PREFILL, 8, 0, 1))
+    assert row(found, "project in").operation.shape == "[8, 32] x [32, 64]"
+    assert row(found, "project out").operation.shape == "[1, 64] x [64, 32]"
+    bloom = walked(small | {"model_type": "bloom", "n_head": 4}, Step(Phase.PREFILL, 8, 0, 1))
+    assert [one.operation.shape for one in rows(bloom, Part.NORM)] == [
+        "[8, 64]",
+        "2 x [8, 64]",
+        "[1, 64]",
+    ]
+    assert not rows(bloom, Part.ROPE)
+    counts = [sum(o.times * o.operation.parameters for o in one.rows) for one in (found, bloom)]
+    assert counts == [count_parameters(one.model).total for one in (found, bloom)]
+
+
+def test_norms_without_weights_still_read_and_write() -> None:
+    found = walked(LLAMA_2_7B | {"model_type": "olmo"}, PROMPT)
+    assert row(found, "norm").operation.shape == "2 x [2048, 4096]"
+    assert row(found, "norm").operation.parameters == 0
+    assert row(found, "final norm").operation.moved > 0
+
+
+def test_chunked_layers_look_no_further_than_their_chunk_and_full_ones_have_no_rope(
+    shared: Path,
+) -> None:
+    path = shared / "data/model-configs/RedHatAI__Llama-4-Scout-17B-16E-Instruct-FP8-dynamic.json"
+    found = walked(json.loads(path.read_text()), Step(Phase.DECODE, 1, 20_000, 1))
+    chunked, full = row(found, "attention (chunked)"), row(found, "attention")
+    assert (chunked.times, full.times) == (36, 12)
+    assert chunked.operation.kv_read * 20_001 == full.operation.kv_read * (20_000 % 8192 + 1)
+    assert [one.times for one in rows(found, Part.ROPE)] == [36]
+
+
+def test_parallel_attention_and_ffn_may_share_a_sum() -> None:
+    config = LLAMA_2_7B | {"model_type": "cohere"}
+    assert any(
+        "one all-reduce for both" in note for note in walked(config, TOKEN, ranks=(2, 1)).notes
+    )
+    assert not any("one all-reduce" in note for note in walked(config, TOKEN).notes)
+
+
 def test_a_state_layer_moves_its_constant_state_at_any_context() -> None:
     short, long = (walked(HYBRID, Step(Phase.DECODE, 1, n, 3)) for n in (10, 100_000))
     states = [row(found, "state (gated delta)") for found in (short, long)]
