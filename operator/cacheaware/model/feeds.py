@@ -90,7 +90,12 @@ def _every(_fields: Fields, _index: int) -> bool:
 def _after_dense(fields: Fields, index: int) -> bool:
     """DeepSeek: the first layers are dense, then each `moe_layer_freq`-th has experts."""
     if fields.has("mlp_layer_types"):
-        return bool(fields.array("mlp_layer_types")[index] == "sparse")
+        kinds = fields.array("mlp_layer_types")
+        if index >= len(kinds):
+            raise ConfigError(
+                f"{fields.path}mlp_layer_types has {len(kinds)} entries: one per layer is needed"
+            )
+        return bool(kinds[index] == "sparse")
     every = fields.integer("moe_layer_freq") if _is_number(fields, "moe_layer_freq") else 1
     return index >= (fields.integer("first_k_dense_replace", low=0) or 0) and not index % (
         every or 1

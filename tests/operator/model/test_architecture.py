@@ -190,3 +190,24 @@ def test_a_missing_size_is_refused_by_its_name(missing: str) -> None:
 def test_weights_that_no_rule_covers_are_not_guessed(change: Any) -> None:
     with pytest.raises(UnknownArchitectureError, match="not supported"):
         architecture(LLAMA | change)
+
+
+@pytest.mark.parametrize(
+    ("kinds", "sparse"), [(["dense", "sparse"], [False, True]), (["dense"], None)]
+)
+def test_the_kind_of_each_ffn_may_be_listed(kinds: list[str], sparse: list[bool] | None) -> None:
+    config = LLAMA | {
+        "model_type": "glm4_moe",
+        "num_hidden_layers": 2,
+        "head_dim": 8,
+        "mlp_layer_types": kinds,
+        "n_routed_experts": 4,
+        "num_experts_per_tok": 2,
+        "moe_intermediate_size": 16,
+    }
+    if sparse is None:
+        with pytest.raises(ConfigError, match="mlp_layer_types has 1 entries"):
+            architecture(config)
+    else:
+        found = architecture(config).layers
+        assert [isinstance(layer.feed, Experts) for layer in found] == sparse
