@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
@@ -19,6 +20,7 @@ from cacheaware.cli.cluster import (
     namespace_of,
     with_cluster,
 )
+from cacheaware.cli.doctor_health import Pages, check, examined_pages
 from cacheaware.cli.doctor_view import show
 from cacheaware.cli.errors import BadInputError
 from cacheaware.cli.manifest_files import shown, text_of
@@ -102,6 +104,24 @@ def doctor(  # noqa: PLR0917 - typer reads options from parameters
         list[str] | None,
         typer.Option(help="GPUs of a node, ALLOCATABLE[:USED]; once for each node."),
     ] = None,
+    page: Annotated[
+        list[str] | None,
+        typer.Option(help="An engine's metrics page: file, URL or -; once for each pod."),
+    ] = None,
+    page_after: Annotated[
+        list[str] | None,
+        typer.Option(help="The same page some seconds later; rates need two looks."),
+    ] = None,
+    seconds: Annotated[
+        float | None, typer.Option(help="Seconds between the two looks at a page.")
+    ] = None,
+    attention: Annotated[
+        Path | None, typer.Option(help="What `cacheaware probe attention -o json` wrote.")
+    ] = None,
+    rope: Annotated[
+        list[Path] | None,
+        typer.Option(help="What `cacheaware probe rope -o json` wrote, once for each pod."),
+    ] = None,
     fail_on: Annotated[
         FailOn, typer.Option(help="Exit code 1 from this severity on.")
     ] = FailOn.ERROR,
@@ -109,19 +129,33 @@ def doctor(  # noqa: PLR0917 - typer reads options from parameters
 ) -> None:
     """Check a workload for timings, probes, hooks and settings that lose requests.
 
-    A manifest is checked without a cluster, unless --context names one. Exit code 1: there are
-    findings of the severity of --fail-on or worse.
+    A manifest is checked without a cluster, unless --context names one. An engine's pages show
+    the health of its KV cache, and why slow requests are slow. Exit code 1: there are findings of
+    the severity of --fail-on or worse.
+
+    Example: cacheaware doctor --page before.prom --page-after after.prom --seconds 60
     """
-    if not workloads and not files:
-        raise BadInputError("nothing to look at: name deployment/NAME, or a manifest with -f FILE")
+    if not workloads and not files and not page and not page_after:
+        raise BadInputError(
+            "nothing to look at: name deployment/NAME, a manifest with -f FILE, or an engine's"
+            " metrics page with --page FILE"
+        )
+    pages = Pages(tuple(page or ()), tuple(page_after or ()), seconds, attention, tuple(rope or ()))
+    check(pages)
     given = Given(load_seconds, longest_request_seconds, nodes_given(node_gpus))
     looks: list[Callable[[], list[Look]]] = [
         *(lambda name=name: live(name, namespace, context, container) for name in workloads or ()),
         *(lambda name=name: written(name, namespace, context, container) for name in files or ()),
     ]
     told, failed = gather(looks, given)
-    show(told, output)
-    bad = at_least((f for _, found in told for f in found), Severity(fail_on.value))
+    engines = attempt(lambda: examined_pages(pages)) if pages.first else None
+    failed = failed or (bool(pages.first) and engines is None)
+    show(told, output, engines)
+    found = [
+        *(f for _, each in told for f in each),
+        *(f for e in engines or () for f in e.findings),
+    ]
+    bad = at_least(found, Severity(fail_on.value))
     raise typer.Exit(2 if failed else 1 if bad else 0)
 
 

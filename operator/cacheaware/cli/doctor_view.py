@@ -2,9 +2,9 @@
 
 import textwrap
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -13,27 +13,56 @@ from cacheaware.doctor.facts import Facts
 from cacheaware.doctor.findings import Finding, Severity
 from cacheaware.doctor.subject import Subject
 
+if TYPE_CHECKING:
+    from cacheaware.cli.doctor_health import Examined
+
 WIDTH = 100
 INDENT = " " * 9
 
 
-def show(told: list[tuple[Subject, list[Finding]]], output: Format) -> None:
-    """All findings, by workload."""
+def show(
+    told: list[tuple[Subject, list[Finding]]],
+    output: Format,
+    engines: Sequence["Examined"] | None = None,
+) -> None:
+    """All findings, by workload and by engine; `engines` is None where none was asked for."""
     if output is Format.JSON:
-        print_json(
-            {
-                "workloads": [known_of(subject, found) for subject, found in told],
-                "findings": [asdict(one) for _, found in told for one in found],
-            }
-        )
+        print_json(answer(told, engines))
         return
     width = min(WIDTH, console().width)
-    for place, (subject, found) in enumerate(told):
+    blocks = [workload_lines(subject, found, width) for subject, found in told]
+    if engines:
+        from cacheaware.cli.doctor_health_view import engine_lines
+
+        blocks += [engine_lines(one, width) for one in engines]
+    for place, block in enumerate(blocks):
         if place:
             typer.echo()
-        typer.echo(f"{subject.workload}: {summary(found)}{measured(subject.facts)}")
-        for line in lines(found, width):
+        for line in block:
             typer.echo(line)
+
+
+def answer(
+    told: list[tuple[Subject, list[Finding]]], engines: Sequence["Examined"] | None
+) -> dict[str, Any]:
+    """The JSON object."""
+    found = [one for _, each in told for one in each]
+    found += [one for each in engines or () for one in each.findings]
+    shown = {
+        "workloads": [known_of(subject, each) for subject, each in told],
+        "findings": [asdict(one) for one in found],
+    }
+    if engines is None:
+        return shown
+    from cacheaware.cli.doctor_health_view import engines_json
+
+    return shown | engines_json(engines)
+
+
+def workload_lines(subject: Subject, found: list[Finding], width: int) -> Iterator[str]:
+    """One workload as a person reads it."""
+    yield f"{subject.workload}: {summary(found)}{measured(subject.facts)}"
+    yield from lines(found, width)
 
 
 def summary(found: list[Finding]) -> str:

@@ -1,0 +1,158 @@
+"""The doctor's looks at engines: from pages, and what they come to."""
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cacheaware.cli.errors import BadInputError
+from cacheaware.cli.scrape import read, read_file
+from cacheaware.doctor.findings import Finding
+from cacheaware.doctor.kv_health import health
+from cacheaware.doctor.tail_latency import Case, Judged, Tail, judge, tail_of
+from cacheaware_sidecar.health import Looks, look
+
+TIMEOUT_S = 5.0
+LONGEST_S = 86_400.0
+BAD = frozenset({"error", "warning"})
+
+
+@dataclass(frozen=True, slots=True)
+class Pages:
+    """What was named on the command line."""
+
+    first: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()
+    seconds: float | None = None
+    attention: Path | None = None
+    rope: tuple[Path, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Examined:
+    """One engine, and what was found about it."""
+
+    subject: str
+    looks: Looks
+    findings: tuple[Finding, ...]
+    tail: Tail
+    judged: tuple[Judged, ...]
+
+
+def check(pages: Pages) -> None:
+    """Refuse options that can't be right.
+
+    Raises:
+        BadInputError: one of them.
+    """
+    if pages.after and not pages.first:
+        raise BadInputError("--page-after is given without --page: name the earlier page, too")
+    if pages.after and len(pages.after) != len(pages.first):
+        raise BadInputError(
+            f"--page-after is given {len(pages.after)} times and --page {len(pages.first)}: allowed"
+            " is one for each, in the same order, or none"
+        )
+    if pages.seconds is not None and not 0 < pages.seconds <= LONGEST_S:
+        raise BadInputError(f"--seconds is {pages.seconds:g}; allowed: more than 0, up to a day")
+
+
+def looks_of(pages: Pages) -> dict[str, Looks]:
+    """Read the pages; the subject of each is its first page's name.
+
+    Raises:
+        BadInputError: a page can't be read, or is named twice.
+    """
+    found: dict[str, Looks] = {}
+    for place, name in enumerate(pages.first):
+        if name in found:
+            raise BadInputError(f"--page {name}: named twice")
+        first = look(read(name, TIMEOUT_S, {}))
+        if not pages.after:
+            found[name] = Looks(first)
+            continue
+        newest = look(read(pages.after[place], TIMEOUT_S, {}))
+        found[name] = Looks(newest, first, pages.seconds)
+    return found
+
+
+def examined_pages(pages: Pages) -> list[Examined]:
+    """Read the pages and ask all rules.
+
+    Raises:
+        BadInputError: a file can't be read.
+    """
+    return examined(looks_of(pages), pages)
+
+
+def examined(looks: Mapping[str, Looks], pages: Pages) -> list[Examined]:
+    """The findings about each engine, and why its slow requests are slow.
+
+    Raises:
+        BadInputError: a probe's file can't be read.
+    """
+    findings, attention = health(looks), stored_probe(pages.attention)
+    rope = stored_hashes(pages.rope)
+    told = []
+    for subject, one in looks.items():
+        peers = tuple(each for name, each in looks.items() if name != subject)
+        case = Case(one, peers, attention, rope)
+        own = tuple(each for each in findings if each.subject == subject)
+        told.append(Examined(subject, one, own, tail_of(one), tuple(judge(case))))
+    return told
+
+
+def stored_probe(path: Path | None) -> tuple[str, ...] | None:
+    """What a stored `cacheaware probe attention` found, one line each; None without a file.
+
+    Raises:
+        BadInputError: it is no such file.
+    """
+    if path is None:
+        return None
+    found = json_of(path, "--attention").get("findings")
+    if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
+        raise BadInputError(
+            f"--attention {path}: findings is missing: allowed is what"
+            " `cacheaware probe attention -o json` writes"
+        )
+    return tuple(str(one.get("message")) for one in found if one.get("severity") in BAD)
+
+
+def stored_hashes(paths: Sequence[Path]) -> dict[str, str]:
+    """The hash of each stored `cacheaware probe rope`, by the file's name.
+
+    Raises:
+        BadInputError: one has none.
+    """
+    found = {}
+    for path in paths:
+        text = json_of(path, "--rope").get("hash")
+        if not isinstance(text, str) or not text:
+            raise BadInputError(
+                f"--rope {path}: hash is {text!r}: allowed is the text that"
+                " `cacheaware probe rope -o json` writes"
+            )
+        found[path.stem if path.stem not in found else str(path)] = text
+    return found
+
+
+def json_of(path: Path, option: str) -> dict[str, Any]:
+    """A stored answer.
+
+    Raises:
+        BadInputError: it is no JSON object.
+    """
+    try:
+        found = json.loads(read_file(path))
+    except (ValueError, RecursionError) as error:
+        raise BadInputError(f"{option} {path}: not JSON: {error}") from error
+    if not isinstance(found, dict):
+        raise BadInputError(f"{option} {path}: a JSON object is allowed")
+    return found
+
+
+def number(value: float | None) -> float | None:
+    """A number that JSON can hold."""
+    return None if value is None or not math.isfinite(value) else round(value, 6)

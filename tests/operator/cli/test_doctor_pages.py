@@ -1,0 +1,103 @@
+"""`cacheaware doctor --page`: what goes in, what comes out, and the exit code."""
+
+import json
+import re
+import shlex
+
+import pytest
+from tests.operator.cli.conftest import ran
+from tests.sidecar.health.pages import AFTER, BEFORE, page
+
+
+@pytest.fixture
+def pages(tmp_path, monkeypatch):
+    """before.prom and after.prom in the working directory."""
+    monkeypatch.chdir(tmp_path)
+
+    def write(before=None, after=None, **more):
+        (tmp_path / "before.prom").write_bytes(page(BEFORE | (before or {}), **more))
+        (tmp_path / "after.prom").write_bytes(page(AFTER | (after or {}), **more))
+        return ("--page", "before.prom", "--page-after", "after.prom", "--seconds", "60")
+
+    return write
+
+
+def test_the_example_of_the_help_runs(pages, capsys, monkeypatch):
+    pages()
+    monkeypatch.setenv("COLUMNS", "200")
+    _, told, _ = ran(capsys, "doctor", "--help")
+    example = re.search(r"Example: cacheaware (.*?--seconds \d+)", " ".join(told.split()))[1]
+    code, out, _ = ran(capsys, *shlex.split(example))
+    assert code == 0
+    assert out.startswith("before.prom: nothing found; vllm, 20 running")
+
+
+def test_a_storm_is_an_error_in_both_forms(pages, capsys):
+    args = pages({}, {"num_preemptions_total": 1240})
+    code, out, _ = ran(capsys, "doctor", *args)
+    assert code == 1
+    assert "error    preemption-storm\n         240 preemptions in 60 s" in out
+    code, out, _ = ran(capsys, "doctor", *args, "-o", "json")
+    told = json.loads(out)
+    assert code == 1
+    assert told["findings"][0]["id"] == "preemption-storm"
+    assert told["findings"][0]["subject"] == "before.prom"
+
+
+def test_the_json_keys_are_stable(pages, capsys):
+    slow = {"time_to_first_token_seconds": [0.04] * 190 + [4.0] * 10}
+    pages(histograms=slow)
+    _, out, _ = ran(capsys, "doctor", "--page", "after.prom", "-o", "json")
+    told = json.loads(out)
+    assert set(told) == {"workloads", "findings", "looks", "causes", "ruled_out", "open"}
+    assert set(told["looks"][0]) == {
+        "subject", "engine", "seconds", "running", "waiting", "usage", "latency", "findings",
+    }  # fmt: skip
+    assert told["looks"][0]["seconds"] is None
+    assert {one["id"] for one in told["ruled_out"]} >= {"queueing", "kv-starvation"}
+    assert set(told["open"][0]) == {"subject", "id", "why"}
+
+
+def test_stored_probes_are_taken_into_account(pages, capsys, tmp_path):
+    slow = {"time_to_first_token_seconds": [0.04] * 190 + [4.0] * 10}
+    pages(histograms=slow)
+    finding = {"id": "x", "severity": "error", "message": "layer 3, head 2: entropy 0.1"}
+    (tmp_path / "probe.json").write_text(json.dumps({"findings": [finding]}))
+    for name in "ab":
+        (tmp_path / f"{name}.json").write_text(json.dumps({"hash": f"{name}123"}))
+    _, out, _ = ran(
+        capsys, "doctor", "--page", "after.prom", "--attention", "probe.json",
+        "--rope", "a.json", "--rope", "b.json", "-o", "json",
+    )  # fmt: skip
+    causes = {one["id"]: one["evidence"] for one in json.loads(out)["causes"]}
+    assert causes == {
+        "attention": "layer 3, head 2: entropy 0.1",
+        "positions": "RoPE tables differ: a a123, b b123",
+    }
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (("--page-after", "after.prom"), "--page-after is given without --page"),
+        (
+            ("--page", "before.prom", "--page-after", "after.prom", "--page-after", "x"),
+            "--page-after is given 2 times and --page 1",
+        ),
+        (("--page", "before.prom", "--seconds", "0"), "--seconds is 0; allowed: more than 0"),
+        (("--page", "absent.prom"), "absent.prom: No such file"),
+        (("--page", "before.prom", "--page", "before.prom"), "before.prom: named twice"),
+        (("--page", "before.prom", "--attention", "before.prom"), "before.prom: not JSON"),
+        (("--page", "before.prom", "--rope", "empty.json"), "hash is None: allowed is the text"),
+        (("--page", "before.prom", "--attention", "empty.json"), "findings is missing"),
+        (("--page", "before.prom", "--attention", "list.json"), "a JSON object is allowed"),
+    ],
+)
+def test_bad_input_gets_one_line_and_exit_code_2(pages, capsys, tmp_path, args, said):
+    pages()
+    (tmp_path / "empty.json").write_text("{}")
+    (tmp_path / "list.json").write_text("[]")
+    code, _, err = ran(capsys, "doctor", *args)
+    assert code == 2
+    assert said in err
+    assert err.count("\n") == 1
