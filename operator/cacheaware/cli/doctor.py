@@ -2,7 +2,7 @@
 
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
@@ -20,7 +20,15 @@ from cacheaware.cli.cluster import (
     namespace_of,
     with_cluster,
 )
-from cacheaware.cli.doctor_health import Pages, check, examined_pages
+from cacheaware.cli.doctor_health import (
+    Examined,
+    Pages,
+    check,
+    examined_pages,
+    examined_pod,
+    examined_workload,
+    pod_named,
+)
 from cacheaware.cli.doctor_view import show
 from cacheaware.cli.errors import BadInputError
 from cacheaware.cli.manifest_files import shown, text_of
@@ -81,7 +89,7 @@ class Given:
 def doctor(  # noqa: PLR0917 - typer reads options from parameters
     workloads: Annotated[
         list[str] | None,
-        typer.Argument(help="deployment/NAME, statefulset/NAME or leaderworkerset/NAME."),
+        typer.Argument(help="deployment/NAME, statefulset/NAME, leaderworkerset/NAME, pod/NAME."),
     ] = None,
     files: Annotated[
         list[str] | None,
@@ -113,7 +121,7 @@ def doctor(  # noqa: PLR0917 - typer reads options from parameters
         typer.Option(help="The same page some seconds later; rates need two looks."),
     ] = None,
     seconds: Annotated[
-        float | None, typer.Option(help="Seconds between the two looks at a page.")
+        float | None, typer.Option(help="Seconds between the two looks; 10 for live pods.")
     ] = None,
     attention: Annotated[
         Path | None, typer.Option(help="What `cacheaware probe attention -o json` wrote.")
@@ -142,21 +150,59 @@ def doctor(  # noqa: PLR0917 - typer reads options from parameters
         )
     pages = Pages(tuple(page or ()), tuple(page_after or ()), seconds, attention, tuple(rope or ()))
     check(pages)
+    named = [name for name in workloads or () if pod_named(name) is None]
     given = Given(load_seconds, longest_request_seconds, nodes_given(node_gpus))
     looks: list[Callable[[], list[Look]]] = [
-        *(lambda name=name: live(name, namespace, context, container) for name in workloads or ()),
+        *(lambda name=name: live(name, namespace, context, container) for name in named),
         *(lambda name=name: written(name, namespace, context, container) for name in files or ()),
     ]
     told, failed = gather(looks, given)
-    engines = attempt(lambda: examined_pages(pages)) if pages.first else None
-    failed = failed or (bool(pages.first) and engines is None)
-    show(told, output, engines)
+    read = {str(subject.workload) for subject, _ in told}
+    engines, missed = engines_of(workloads or (), read, (namespace, context), pages)
+    show(told, output, engines if workloads or pages.first else None)
+    failed = failed or missed
     found = [
-        *(f for _, each in told for f in each),
-        *(f for e in engines or () for f in e.findings),
+        *(finding for _, each in told for finding in each),
+        *(finding for engine in engines for finding in engine.findings),
     ]
     bad = at_least(found, Severity(fail_on.value))
     raise typer.Exit(2 if failed else 1 if bad else 0)
+
+
+def engines_of(
+    workloads: Sequence[str],
+    found: Container[str],
+    where: tuple[str | None, str | None],
+    pages: Pages,
+) -> tuple[list[Examined], bool]:
+    """The engines of all pages and live pods, and whether some could not be looked at.
+
+    Args:
+        workloads: as they were named.
+        found: those that were read, as `deployment/chat`; others have been told as bad input.
+        where: namespace and context.
+        pages: what else was named.
+    """
+    asked: list[Callable[[], list[Examined]]] = []
+    if pages.first:
+        asked.append(lambda: examined_pages(pages))
+    for name in workloads:
+        if (own := pod_named(name)) is not None:
+            asked.append(partial(examined_pod, own, *where, pages))
+        elif found_as(name) in found:
+            kind, own = reference(name)
+            asked.append(partial(examined_workload, kind, own, *where, pages))
+    answers = [attempt(one) for one in asked]
+    return [one for each in answers for one in each or ()], None in answers
+
+
+def found_as(name: str) -> str | None:
+    """How a workload is called in findings; None of a name that is none."""
+    try:
+        kind, own = reference(name)
+    except BadInputError:
+        return None
+    return f"{kind.lower()}/{own}"
 
 
 def gather(looks: list[Callable[[], list[Look]]], given: Given) -> tuple[list[Told], bool]:
@@ -249,8 +295,8 @@ def reference(text: str) -> tuple[str, str]:
     found = KINDS.get(kind.partition(".")[0].lower())
     if found is None or not NAME.fullmatch(name):
         raise BadInputError(
-            f"the workload is {text!r}: allowed are deployment/NAME, statefulset/NAME and"
-            " leaderworkerset/NAME"
+            f"the workload is {text!r}: allowed are deployment/NAME, statefulset/NAME,"
+            " leaderworkerset/NAME and pod/NAME"
         )
     return found, name
 

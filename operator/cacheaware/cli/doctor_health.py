@@ -2,11 +2,12 @@
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from cacheaware.cli.cluster import NAME, checked_namespace, namespace_of, with_cluster
 from cacheaware.cli.errors import BadInputError
 from cacheaware.cli.scrape import read, read_file
 from cacheaware.doctor.findings import Finding
@@ -14,6 +15,15 @@ from cacheaware.doctor.kv_health import health
 from cacheaware.doctor.tail_latency import Case, Judged, Tail, judge, tail_of
 from cacheaware_sidecar.health import Looks, look
 
+if TYPE_CHECKING:
+    from cacheaware.doctor.pod_pages import Seen
+    from cacheaware.kube import Kube
+    from cacheaware.pods import PodRecord
+
+PODS = frozenset({"pod", "pods", "po"})
+LIVE_S = 10.0
+"""Between two looks at live pods, where nothing else is said."""
+NO_TAIL = Tail()
 TIMEOUT_S = 5.0
 LONGEST_S = 86_400.0
 BAD = frozenset({"error", "warning"})
@@ -35,10 +45,11 @@ class Examined:
     """One engine, and what was found about it."""
 
     subject: str
-    looks: Looks
+    looks: Looks | None
+    """None of a pod whose page could not be read."""
     findings: tuple[Finding, ...]
-    tail: Tail
-    judged: tuple[Judged, ...]
+    tail: Tail = NO_TAIL
+    judged: tuple[Judged, ...] = ()
 
 
 def check(pages: Pages) -> None:
@@ -84,6 +95,78 @@ def examined_pages(pages: Pages) -> list[Examined]:
         BadInputError: a file can't be read.
     """
     return examined(looks_of(pages), pages)
+
+
+def pod_named(text: str) -> str | None:
+    """The name of `pod/NAME`; None of another kind.
+
+    Raises:
+        BadInputError: no pod has such a name.
+    """
+    kind, _, name = text.partition("/")
+    if kind.lower() not in PODS:
+        return None
+    if not NAME.fullmatch(name):
+        raise BadInputError(f"the pod is {text!r}: allowed is pod/NAME")
+    return name
+
+
+def examined_pod(
+    name: str, namespace: str | None, context: str | None, pages: Pages
+) -> list[Examined]:
+    """A live pod's engine.
+
+    Raises:
+        BadInputError: there is no such pod, or the cluster was not reached.
+    """
+    space = checked_namespace(namespace or namespace_of(context))
+
+    async def pods(kube: "Kube") -> "list[PodRecord]":
+        from cacheaware.doctor.pod_pages import read_pod
+
+        found = await read_pod(kube, space, name)
+        if found is None:
+            raise BadInputError(f"no Pod {name!r} in namespace {space!r}")
+        return [found]
+
+    return examined_live(pods, context, pages)
+
+
+def examined_workload(
+    kind: str, name: str, namespace: str | None, context: str | None, pages: Pages
+) -> list[Examined]:
+    """The engines of a workload's live pods.
+
+    Raises:
+        BadInputError: the cluster was not reached.
+    """
+    space = checked_namespace(namespace or namespace_of(context))
+
+    async def pods(kube: "Kube") -> "list[PodRecord]":
+        from cacheaware.doctor.pod_pages import read_pods
+
+        return await read_pods(kube, kind, space, name)
+
+    return examined_live(pods, context, pages)
+
+
+def examined_live(
+    pods: "Callable[[Kube], Awaitable[list[PodRecord]]]", context: str | None, pages: Pages
+) -> list[Examined]:
+    """Look twice at these pods and ask all rules; one that did not answer is told, too.
+
+    Raises:
+        BadInputError: the cluster was not reached.
+    """
+
+    async def seen(kube: "Kube") -> "Seen":
+        from cacheaware.doctor.pod_pages import look_twice
+
+        return await look_twice(kube, await pods(kube), pages.seconds or LIVE_S)
+
+    found = with_cluster(seen, context)
+    silent = [Examined(one.subject, None, (one,)) for one in found.unread]
+    return [*examined(found.looks, pages), *silent]
 
 
 def examined(looks: Mapping[str, Looks], pages: Pages) -> list[Examined]:

@@ -8,6 +8,7 @@ from typing import Any
 from cacheaware.cli.doctor_health import Examined, number
 from cacheaware.cli.doctor_view import INDENT, lines, summary
 from cacheaware.doctor.tail_latency import Judged, State, Tail
+from cacheaware_sidecar.engines import EngineSample
 
 SHOWN = {State.CAUSE: "cause", State.RULED_OUT: "not", State.OPEN: "open"}
 
@@ -39,13 +40,13 @@ def because(subject: str, judged: Judged) -> dict[str, str]:
 
 def look_json(one: Examined) -> dict[str, Any]:
     """The numbers that the findings rest on; null where unknown."""
-    sample = one.looks.sample
+    sample = one.looks.sample if one.looks else EngineSample()
     tail = asdict(one.tail)
     beyond = tail.pop("beyond")
     return {
         "subject": one.subject,
         "engine": sample.engine,
-        "seconds": one.looks.seconds,
+        "seconds": one.looks.seconds if one.looks else None,
         "running": sample.running,
         "waiting": sample.waiting,
         "usage": number(sample.usage_max),
@@ -86,6 +87,8 @@ def judged_lines(judged: Judged, width: int) -> Iterator[str]:
 
 def seen(one: Examined) -> str:
     """What the page says of the load, in a few words."""
+    if one.looks is None:
+        return ""
     sample = one.looks.sample
     said = [
         sample.engine and f"{sample.engine}",

@@ -135,7 +135,7 @@ def test_of_several_inputs_the_good_ones_are_answered(file, capsys):
     ("args", "says"),
     [
         ((), "nothing to look at"),
-        (("pod/x",), "the workload is 'pod/x': allowed are deployment/NAME"),
+        (("job/x",), "the workload is 'job/x': allowed are deployment/NAME"),
         (("chat",), "the workload is 'chat'"),
         (("deploy/",), "the workload is 'deploy/'"),
         (("deploy/../x",), "the workload is 'deploy/../x'"),
