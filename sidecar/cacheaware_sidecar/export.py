@@ -41,6 +41,8 @@ class View:
     """By call and status."""
     config_loaded: bool | None = None
     """None where no configuration is asked for."""
+    findings: Mapping[str, str] = field(default_factory=dict)
+    """Severity by id, of what the last minute of pages shows."""
 
 
 class _Page(Collector):
@@ -53,6 +55,12 @@ class _Page(Collector):
         yield from _history(self._view)
         yield from _start(self._view.state)
         yield from _cordons(self._view)
+        yield from _labeled(
+            "cacheaware_finding",
+            "1 for what the last minute of the engine's pages shows.",
+            ("id", "severity"),
+            dict.fromkeys(self._view.findings.items(), 1.0),
+        )
 
 
 def render(view: View) -> bytes:

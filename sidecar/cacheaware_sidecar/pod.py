@@ -14,6 +14,7 @@ from cacheaware_sidecar.cordons import Cordons
 from cacheaware_sidecar.engine_sockets import NOTHING_LEFT, Rest
 from cacheaware_sidecar.engines import EngineSample
 from cacheaware_sidecar.export import View
+from cacheaware_sidecar.health_window import HealthWindow
 from cacheaware_sidecar.lifecycle import (
     Cordoned,
     DeadlineSet,
@@ -59,6 +60,7 @@ class Pod:
         self.settings = settings
         self.state = state
         self.observed = Observed()
+        self.health = HealthWindow()
         self.geometry = ModelGeometry(settings)
         self.config_problem: str | None = None
         self._folder = Path(settings.shared_dir)
@@ -220,6 +222,7 @@ class Pod:
             "the engine sleeps: it serves nothing" if sample.sleeping else None,
             "the engine's connections can't be read in /proc/net" if blind else None,
             "the drain's deadline came before the pod was empty" if _is_cut(self.state) else None,
+            *self.health.problems(),
         )
         return tuple(line for line in lines if line)
 
@@ -266,6 +269,7 @@ class Pod:
             cordons_ended=self.cordons.ended,
             control_calls=self.control_calls,
             config_loaded=self.geometry.config is not None if wanted else None,
+            findings={one.id: one.severity for one in self.health.findings},
         )
 
     def _drain_state(self, now: float) -> DrainState:

@@ -22,6 +22,8 @@ from cacheaware_sidecar.engine_client import (
 from cacheaware_sidecar.engine_sockets import NOTHING_LEFT, Rest
 from cacheaware_sidecar.engines import EngineSample, has_counted, scan, together, without_own
 from cacheaware_sidecar.fetch import FetchError, FetchFailure
+from cacheaware_sidecar.health import Look
+from cacheaware_sidecar.health.signs import signs
 from cacheaware_sidecar.lifecycle import Healthy, Refused, Silent, Unhealthy, Verdict
 from cacheaware_sidecar.phase import Phase
 from cacheaware_sidecar.pod import PARTLY_REFUSED, REFUSED, Pod
@@ -40,6 +42,7 @@ SHEDS: Final = {"tgi"}
 """Its /health says 503 under load, which is no sign of death."""
 DRAIN_INTERVAL_S: Final = 1.0
 EMPTYING: Final = frozenset({Phase.CORDONED, Phase.DRAINING})
+EXAMINED: Final = frozenset({Phase.SERVING, Phase.CORDONED})
 LAST_LOOKS: Final = 5
 LAST_LOOK_S: Final = 0.2
 """So often, and after so long, the page is read at a warm-up's end until it shows all of it."""
@@ -115,8 +118,19 @@ class Watch:
         """The page, without the requests of a warm-up that it may show."""
         own = self._own_requests
         pages = await self._engine.pages()
-        sample = together([scan(page, self._settings.engine_type) for page in pages])
+        samples = [scan(page, self._settings.engine_type) for page in pages]
+        self._examine(pages, samples)
+        sample = together(samples)
         return without_own(sample, max(own, self._own_requests))
+
+    def _examine(self, pages: Sequence[bytes], samples: Sequence[EngineSample]) -> None:
+        """Looks for what is wrong with the cache of a pod that serves, now and then."""
+        health, now = self._pod.health, self._clock()
+        if self._pod.phase not in EXAMINED:
+            health.forget()
+        elif health.is_due(now):
+            pairs = zip(samples, pages, strict=True)
+            health.take([Look(sample, signs(page)) for sample, page in pairs], now)
 
     @property
     def _own_requests(self) -> int:

@@ -165,3 +165,9 @@ def test_a_name_that_no_utf_8_can_hold_does_not_spoil_the_page():
     shown = samples(replace(view, state=replace(view.state, warmup=warmup, version="\udfff")))
 
     assert shown["cacheaware_warmup_latency_seconds", ("at", "last"), ("shape", "lora:?")] == 0.3
+
+
+def test_findings_have_a_series_each_with_its_severity():
+    view = replace(full(), findings={"kv-full": "warning", "queue-long": "error"})
+
+    assert samples(view)["cacheaware_finding", ("id", "kv-full"), ("severity", "warning")] == 1

@@ -433,3 +433,16 @@ async def test_without_a_source_nothing_is_read(bench):
 
     assert it.pod.config_problem is None
     await it.watch.stop()
+
+
+async def test_findings_about_the_cache_come_with_the_looks_at_a_pod_that_serves(bench):
+    it = bench()
+    it.engine.told = VLLM + b"vllm:kv_cache_usage_perc 0.95\n"
+    await it.look()
+    assert it.pod.health.findings == ()  # it loads
+
+    it.serve()
+    await it.look()
+    assert {one.id for one in it.pod.health.findings} >= {"kv-full"}
+    assert "health: kv-full (warning)" in it.pod.problems(it.engine.now)
+    assert it.pod.view(it.engine.now).findings["kv-full"] == "warning"

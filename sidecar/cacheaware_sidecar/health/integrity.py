@@ -3,11 +3,17 @@
 from collections.abc import Iterator
 from typing import Final
 
+from cacheaware_sidecar.engines.detect import DIALECTS
+from cacheaware_sidecar.engines.vllm import INFERENCE_SIM
 from cacheaware_sidecar.health.looks import Looks
 from cacheaware_sidecar.health.symptom import ERROR, INFO, WARNING, Symptom
 
-STALL_S: Final = 20.0
-"""So long a step with no token is no ordinary prefill."""
+STALL_S: Final = 60.0
+"""So long without a token is no ordinary prefill."""
+COUNT_AT_END: Final = frozenset(
+    each.engine for each in (*DIALECTS, INFERENCE_SIM) if "generation_tokens" in each.counted_at_end
+)
+"""Engines whose counters stand still while a long request runs: they can't be judged by them."""
 COUNTS_CORRUPTED: Final = "vllm"
 
 
@@ -56,6 +62,8 @@ def stalled(looks: Looks) -> Iterator[Symptom]:
     ran = looks.before.sample.running if looks.before and not looks.restarted else None
     seconds = looks.seconds or 0.0
     if not ran or not looks.sample.running or seconds < STALL_S:
+        return
+    if looks.sample.engine in COUNT_AT_END:
         return
     if looks.grown("generation_tokens") != 0 or looks.grown("prompt_tokens"):
         return

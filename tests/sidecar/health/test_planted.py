@@ -186,6 +186,12 @@ def test_a_percentage_is_not_divided_by_a_hundred():
 
 def test_a_short_silence_is_no_stall():
     none = {"generation_tokens_total": 2_000_000, "prompt_tokens_total": 9_000_000}
-    assert "engine-stalled" not in severities(pair({}, none, seconds=10.0))
+    assert "engine-stalled" not in severities(pair({}, none, seconds=59.0))
     idle = {"num_requests_running": 0}
     assert "engine-stalled" not in severities(pair(idle, none | idle))
+
+
+def test_an_engine_that_counts_tokens_when_a_request_ends_is_not_said_to_stall():
+    page = b"sglang:num_running_reqs 3\nsglang:num_queue_reqs 0\nsglang:token_usage 0.3\n"
+    page += b"sglang:generation_tokens_total 100\nsglang:prompt_tokens_total 100\n"
+    assert severities(Looks(look(page), look(page), 600.0)) == {}
