@@ -37,6 +37,8 @@ class Conditions:
     CONFLICTED: Final = "Conflicted"
     SCHEMA_OUTDATED: Final = "SchemaOutdated"
     """Only there while the installed CRD drops fields."""
+    CACHE_UNHEALTHY: Final = "CacheUnhealthy"
+    """Only there while sidecars find errors in the health of KV caches."""
 
 
 class Reasons:
@@ -77,6 +79,7 @@ class Reasons:
     TARGET_NOT_FOUND: Final = "TargetNotFound"
     TARGET_FORBIDDEN: Final = "TargetForbidden"
     SCHEMA_OUTDATED: Final = "SchemaOutdated"
+    CACHE_UNHEALTHY: Final = "CacheUnhealthy"
     WRITE_FAILED: Final = "WriteFailed"
     INVALID_SPEC: Final = "InvalidSpec"
     OTHER_PODS_DELETED: Final = "OtherPodsDeleted"

@@ -41,8 +41,6 @@ class View:
     """By call and status."""
     config_loaded: bool | None = None
     """None where no configuration is asked for."""
-    findings: Mapping[str, str] = field(default_factory=dict)
-    """Severity by id, of what the last minute of pages shows."""
 
 
 class _Page(Collector):
@@ -59,7 +57,7 @@ class _Page(Collector):
             "cacheaware_finding",
             "1 for what the last minute of the engine's pages shows.",
             ("id", "severity"),
-            dict.fromkeys(self._view.findings.items(), 1.0),
+            dict.fromkeys(((one.id, one.severity) for one in self._view.state.findings), 1.0),
         )
 
 

@@ -39,7 +39,7 @@ from cacheaware_sidecar.observed import Observed
 from cacheaware_sidecar.phase import Phase
 from cacheaware_sidecar.problems import ProblemLog
 from cacheaware_sidecar.settings import Settings
-from cacheaware_sidecar.state import DrainState, PodState, counters, kv_state
+from cacheaware_sidecar.state import DrainState, FindingState, PodState, counters, kv_state
 from cacheaware_sidecar.version import version
 from cacheaware_sidecar.warmup import Result
 
@@ -250,6 +250,10 @@ class Pod:
             drain=self._drain_state(now),
             adapters=sample.adapters,
             sleeping=sample.sleeping,
+            findings=tuple(
+                FindingState(id=one.id, severity=one.severity, message=one.message)
+                for one in self.health.findings
+            ),
             problems=self.problems(now),
         )
 
@@ -269,7 +273,6 @@ class Pod:
             cordons_ended=self.cordons.ended,
             control_calls=self.control_calls,
             config_loaded=self.geometry.config is not None if wanted else None,
-            findings={one.id: one.severity for one in self.health.findings},
         )
 
     def _drain_state(self, now: float) -> DrainState:

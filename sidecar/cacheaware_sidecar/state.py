@@ -134,6 +134,16 @@ class DrainState:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FindingState:
+    """What the last minute of pages shows of the KV cache's health."""
+
+    id: str = ""
+    severity: str = ""
+    """error, warning or info."""
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PodState:
     """All that a sidecar tells about its pod."""
 
@@ -161,6 +171,8 @@ class PodState:
     """LoRA adapters that requests are using."""
     sleeping: bool | None = None
     """Whether the engine sleeps: it serves nothing, and its KV cache is discarded."""
+    findings: tuple[FindingState, ...] = ()
+    """Of a pod that serves or is cordoned."""
     problems: tuple[str, ...] = ()
 
 

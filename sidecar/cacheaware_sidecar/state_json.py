@@ -4,7 +4,8 @@
 "engine": ..., "version": ..., "models": [...], "running": ..., "waiting": ..., "kv": {...},
 "rates": {...}, "counters": {...}, "latency": {"ttft_s", "tpot_s", "e2e_s": each {"count", "sum",
 "buckets": [[le, n], ...]}}, "warmup": {...}, "start": {...}, "drain": {...}, "adapters": [...],
-"sleeping": ..., "problems": [...]}`, with the names of the dataclasses' fields.
+"sleeping": ..., "findings": [{"id", "severity", "message"}], "problems": [...]}`, with the
+names of the dataclasses' fields.
 
 JSON has no infinity and no NaN: the last bucket's bound is the string "+Inf", and a number that
 is NaN or out of its range is null. Reading takes every schema since 1, ignores fields that it
@@ -24,6 +25,7 @@ from cacheaware_sidecar.state import (
     SCHEMA,
     Counters,
     DrainState,
+    FindingState,
     KvState,
     Latency,
     PodState,
@@ -123,8 +125,14 @@ def pod_state_from_json(body: Any) -> PodState:
         ),
         adapters=state.texts("adapters"),
         sleeping=state.known_flag("sleeping"),
+        findings=tuple(map(_finding, state.children("findings"))),
         problems=state.texts("problems"),
     )
+
+
+def _finding(finding: "_Fields") -> FindingState:
+    names = ("id", "severity", "message")
+    return FindingState(**{name: finding.text(name) or "" for name in names})
 
 
 def _kv(kv: "_Fields") -> KvState:

@@ -6,6 +6,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from cacheaware_sidecar.export import View, render
 from cacheaware_sidecar.state import (
     DrainState,
+    FindingState,
     KvState,
     PodState,
     ShapeState,
@@ -168,6 +169,7 @@ def test_a_name_that_no_utf_8_can_hold_does_not_spoil_the_page():
 
 
 def test_findings_have_a_series_each_with_its_severity():
-    view = replace(full(), findings={"kv-full": "warning", "queue-long": "error"})
+    findings = (FindingState(id="kv-full", severity="warning", message="why"),)
+    view = View(state=replace(BARE, findings=findings), fresh=True)
 
     assert samples(view)["cacheaware_finding", ("id", "kv-full"), ("severity", "warning")] == 1

@@ -14,6 +14,8 @@ from cacheaware_sidecar.phase import Phase
 TRUE = "True"
 FALSE = "False"
 UNKNOWN = "Unknown"
+NAMED = 5
+"""So many sick pods are named."""
 TELLING = (
     Reasons.CORDON_UNAVAILABLE,
     Reasons.STICKY_CLIENTS,
@@ -67,7 +69,8 @@ def conditions(found: Situation) -> list[Condition]:
         conflicted(found),
     ]
     outdated = [schema_outdated(found.missing_fields)] if found.missing_fields else []
-    return [ready(found, parts), *parts, *outdated]
+    unhealthy = cache_unhealthy(found.fleet)
+    return [ready(found, parts), *parts, *outdated, *([unhealthy] if unhealthy else [])]
 
 
 def ready(found: Situation, parts: Sequence[Condition]) -> Condition:
@@ -214,6 +217,20 @@ def schema_outdated(missing: Sequence[str]) -> Condition:
     """The installed CRD is older than the operator and drops fields."""
     told = f"the installed CRD drops {', '.join(missing)}: apply the CRD of this version"
     return Condition(Conditions.SCHEMA_OUTDATED, TRUE, Reasons.SCHEMA_OUTDATED, told)
+
+
+def cache_unhealthy(fleet: FleetView | None) -> Condition | None:
+    """Pods whose KV cache is in trouble, each with what its sidecar finds; None where none is.
+
+    It tells no numbers, so that a trouble that lasts is written once.
+    """
+    sick = [pod for pod in (fleet.pods if fleet else ()) if pod.findings]
+    if not sick:
+        return None
+    named = [f"{pod.name}: {', '.join(pod.findings)}" for pod in sick[:NAMED]]
+    more = [f"and {len(sick) - NAMED} more"] if len(sick) > NAMED else []
+    told = f"{'; '.join([*named, *more])}. `cacheaware doctor pod/NAME` says more"
+    return Condition(Conditions.CACHE_UNHEALTHY, TRUE, Reasons.CACHE_UNHEALTHY, told)
 
 
 def dated(

@@ -26,6 +26,7 @@ WELL = {
     Conditions.ABLE_TO_SCALE: "True",
     Conditions.CONFLICTED: "False",
     Conditions.SCHEMA_OUTDATED: "False",
+    Conditions.CACHE_UNHEALTHY: "False",
 }
 """The status in which a condition is no news; ScalingLimited is told by the limits themselves."""
 

@@ -37,6 +37,7 @@ BAD = {
     Conditions.ABLE_TO_SCALE: FALSE,
     Conditions.CONFLICTED: TRUE,
     Conditions.SCHEMA_OUTDATED: TRUE,
+    Conditions.CACHE_UNHEALTHY: TRUE,
 }
 """Conditions that are worth an event when they go bad."""
 TOLD_SECONDS = 60.0

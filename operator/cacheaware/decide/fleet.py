@@ -105,6 +105,8 @@ class PodView(Struct, frozen=True, kw_only=True):
     """How it was lost, in a few words."""
     no_cordon: str | None = None
     """Why it can't be cordoned, in a few words; None: it can, or that was not tried yet."""
+    findings: tuple[str, ...] = ()
+    """Errors that its sidecar finds in its KV cache's health: no decision reads them."""
 
 
 class FleetView(Struct, frozen=True, kw_only=True):

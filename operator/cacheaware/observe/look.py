@@ -39,5 +39,7 @@ class Look(Struct, frozen=True, kw_only=True):
     """Of its cordon or final drain, as its sidecar tells."""
     shapes: tuple[ShapeState, ...] = ()
     """What its warm-up has measured, or what has the fields of that."""
+    findings: tuple[str, ...] = ()
+    """Errors that its sidecar finds in its KV cache's health, by their ids."""
     start: StartState = field(default_factory=StartState)
     """How long it took to come, as its sidecar tells."""

@@ -78,6 +78,8 @@ class PodMemory(Struct, frozen=True):
     prefilled: Prefilled = Prefilled()
     """Requests that ended between the last two such looks."""
     detail: str = ""
+    findings: tuple[str, ...] = ()
+    """Errors in its KV cache's health at the last look that brought a load."""
     seen_at: float = 0.0
     """When the newest good sample was taken, in the operator's clock."""
     idle_rounds: int = 0
@@ -162,6 +164,7 @@ def _silent(memory: PodMemory, look: Look) -> PodMemory:
         memory,
         unknown=look.unknown,
         detail=look.detail,
+        findings=(),
         load=memory.load if slow else None,
         counters=memory.counters if slow else Counters(),
         prefilled=Prefilled(),
@@ -196,6 +199,7 @@ def _heard(memory: PodMemory, look: Look, load: PodLoad) -> PodMemory:
         prefilled=Prefilled() if again else prefilled_between(before, look.counters),
         unknown=None,
         detail="",
+        findings=look.findings,
         seen_at=seq_at - seq_age_s,
         idle_rounds=idle_rounds if idle(load) else 0,
         mean_running=smoothed(memory.mean_running, load.running, look.at - memory.seen_at),
@@ -295,6 +299,7 @@ def pod_view(
         retained_s=0.0 if full_since is None or unknown else max(0.0, now - full_since),
         emptied_s=None if emptied_at is None else max(0.0, now - emptied_at),
         emptied_by=memory.cache.emptied_by,
+        findings=() if unknown else memory.findings,
     )
 
 

@@ -10,6 +10,7 @@ from cacheaware.observe.load import pod_load
 from cacheaware.observe.look import SIDECAR, Look
 from cacheaware.observe.plain_state import plain_state
 from cacheaware.observe.poll import Answer
+from cacheaware_sidecar.health.symptom import ERROR
 from cacheaware_sidecar.phase import Phase
 from cacheaware_sidecar.state import PodState
 from cacheaware_sidecar.state_json import StateError, UnknownSchemaError, pod_state_from_json
@@ -78,6 +79,7 @@ def look_of(state: PodState, phase: Phase, at: float) -> Look:
         seq=state.sample_seq,
         ttft=state.latency.ttft_s,
         drain=state.drain,
+        findings=tuple(one.id for one in state.findings if one.severity == ERROR),
         start=state.start,
         counters=state.counters,
         shapes=state.warmup.shapes,

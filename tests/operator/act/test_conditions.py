@@ -201,3 +201,15 @@ def test_a_limit_that_needs_somebody_is_the_reason(limit):
     limited = found(fleet=fleet(KNOWN), decision=decision(limited_by=("rate", limit)))
 
     assert brief(limited["ScalingLimited"]) == ("True", limit)
+
+
+def test_sick_caches_are_named_and_change_no_summary():
+    sick = [
+        PodView(name=f"p{number}", load=LOAD, findings=("preemption-storm",)) for number in range(7)
+    ]
+    told = found(fleet=fleet(KNOWN, *sick), decision=decision())
+    assert brief(told["CacheUnhealthy"]) == ("True", "CacheUnhealthy")
+    assert "p0: preemption-storm; p1" in told["CacheUnhealthy"].message
+    assert "p4: preemption-storm; and 2 more" in told["CacheUnhealthy"].message
+    assert brief(told["Ready"]) == ("True", "Steady")
+    assert "CacheUnhealthy" not in found(fleet=fleet(KNOWN), decision=decision())

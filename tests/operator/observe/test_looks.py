@@ -177,3 +177,16 @@ def test_what_was_counted_before_one_of_several_engines_began_anew_is_no_rate():
     assert later.load.prompt_tokens_per_s == pytest.approx(100)
     anew = at(10.0, engine(prompt=9e6 + 500), engine(started=5.0, prompt=6.0), mark=mark)
     assert anew.load.prompt_tokens_per_s is None
+
+
+def test_of_the_sidecars_findings_the_errors_are_kept():
+    findings = [
+        {"id": "kv-full", "severity": "warning", "message": "why"},
+        {"id": "queue-long", "severity": "error", "message": "why"},
+    ]
+    assert sidecar.look(answer(FakePod().state() | {"findings": findings})).findings == (
+        "queue-long",
+    )
+    assert sidecar.look(answer(FakePod().state())).findings == ()
+    wrong = sidecar.look(answer(FakePod().state() | {"findings": "many"}))
+    assert "state.findings is 'many'" in wrong.detail

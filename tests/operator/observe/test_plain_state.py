@@ -17,6 +17,7 @@ from cacheaware_sidecar.phase import Phase
 from cacheaware_sidecar.state import (
     Counters,
     DrainState,
+    FindingState,
     KvState,
     Latency,
     PodState,
@@ -54,6 +55,7 @@ STATE = pod_state_to_json(
         start=StartState(loading_s=61.0, warming_s=21.0),
         drain=DrainState(cordoned_by="uid", cordoned_s=3.0, lease_s=50.0, empty=False),
         adapters=("lora",),
+        findings=(FindingState(id="kv-full", severity="error", message="why"),),
         problems=("slow",),
     )
 )
