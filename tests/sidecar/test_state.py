@@ -178,6 +178,7 @@ def test_the_json_is_what_the_contract_says():
         },
         "adapters": ["sql"],
         "sleeping": False,
+        "findings": [],
         "problems": ["a problem"],
     }
 
