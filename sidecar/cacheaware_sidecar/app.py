@@ -44,7 +44,7 @@ class App:
         if state:
             log.info("goes on as %s after a restart of the sidecar", state.phase)
         state = state or Lifecycle(since=now, spent=store.spent_tokens(folder))
-        self.pod = Pod(settings, state, boot=boot)
+        self.pod = Pod(settings, state, boot=boot, now=now)
         keys = ClusterKeys(Path(settings.token_dir), os.environ)
         self._control = Control(self.pod, Authorization(settings, keys))
         self._engine = EngineClient(settings)

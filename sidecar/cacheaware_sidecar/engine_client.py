@@ -136,6 +136,12 @@ class EngineClient:
         path = self._api(path)
         return await self._request("POST", path, timeout_s, payload=body, headers=WARMUP_HEADERS)
 
+    async def control(
+        self, base: str, method: str, path: str, timeout_s: float, payload: Any = None
+    ) -> Answer:
+        """Calls a route of the engine that listens there."""
+        return await self._request(method, base + path, timeout_s, payload=payload)
+
     def _api(self, path: str) -> str:
         return (self._settings.engine_base_path or "") + path
 

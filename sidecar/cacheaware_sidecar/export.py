@@ -41,6 +41,10 @@ class View:
     """By call and status."""
     config_loaded: bool | None = None
     """None where no configuration is asked for."""
+    reliefs: int | None = None
+    """Cordons by relief that have begun; None where it is off."""
+    relief_aborts: Mapping[str, int] = field(default_factory=dict)
+    """By what came of them."""
 
 
 class _Page(Collector):
@@ -53,6 +57,7 @@ class _Page(Collector):
         yield from _history(self._view)
         yield from _start(self._view.state)
         yield from _cordons(self._view)
+        yield from _relief(self._view)
         yield from _labeled(
             "cacheaware_finding",
             "1 for what the last minute of the engine's pages shows.",
@@ -190,3 +195,16 @@ def _cordons(view: View) -> Iterator[Metric]:
     for (call, status), count in sorted(view.control_calls.items()):
         calls.add_metric([call, str(status)], float(count))
     yield calls
+
+
+def _relief(view: View) -> Iterator[Metric]:
+    if view.reliefs is None:
+        return
+    begun = float(view.reliefs)
+    yield CounterMetricFamily("cacheaware_reliefs", "Cordons by relief.", value=begun)
+    aborts = CounterMetricFamily(
+        "cacheaware_relief_aborts", "What came of aborts by relief.", labels=["how"]
+    )
+    for how, count in sorted(view.relief_aborts.items()):
+        aborts.add_metric([how], float(count))
+    yield aborts

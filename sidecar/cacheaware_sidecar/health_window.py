@@ -1,7 +1,7 @@
 """The last minute of looks at the pod's engines, and what they come to."""
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from cacheaware_sidecar.health import ERROR, INFO, Look, Looks, Symptom, examine
@@ -44,7 +44,8 @@ class HealthWindow:
         self._looks.clear()
         self.findings = ()
 
-    def problems(self) -> tuple[str, ...]:
-        """What a person should know, one line each; without numbers, which are new each time."""
-        bad = (one for one in self.findings if one.severity != INFO)
-        return tuple(f"health: {one.id} ({one.severity})" for one in bad)
+
+def problem_lines(findings: Iterable[Symptom]) -> tuple[str, ...]:
+    """What a person should know, one line each; without numbers, which are new each time."""
+    bad = (one for one in findings if one.severity != INFO)
+    return tuple(f"health: {one.id} ({one.severity})" for one in bad)

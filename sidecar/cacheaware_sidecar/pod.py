@@ -14,7 +14,8 @@ from cacheaware_sidecar.cordons import Cordons
 from cacheaware_sidecar.engine_sockets import NOTHING_LEFT, Rest
 from cacheaware_sidecar.engines import EngineSample
 from cacheaware_sidecar.export import View
-from cacheaware_sidecar.health_window import HealthWindow
+from cacheaware_sidecar.health import Symptom
+from cacheaware_sidecar.health_window import HealthWindow, problem_lines
 from cacheaware_sidecar.lifecycle import (
     Cordoned,
     DeadlineSet,
@@ -38,6 +39,8 @@ from cacheaware_sidecar.model_geometry import ModelGeometry
 from cacheaware_sidecar.observed import Observed
 from cacheaware_sidecar.phase import Phase
 from cacheaware_sidecar.problems import ProblemLog
+from cacheaware_sidecar.relief import rules_of
+from cacheaware_sidecar.relief_keeper import Relief
 from cacheaware_sidecar.settings import Settings
 from cacheaware_sidecar.state import DrainState, FindingState, PodState, counters, kv_state
 from cacheaware_sidecar.version import version
@@ -56,11 +59,16 @@ log = logging.getLogger(__name__)
 class Pod:
     """The pod's phase, what its engine shows, and what goes wrong."""
 
-    def __init__(self, settings: Settings, state: Lifecycle, *, boot: str) -> None:
+    def __init__(
+        self, settings: Settings, state: Lifecycle, *, boot: str, now: float | None = None
+    ) -> None:
+        """`now` is the sidecar's start; unless told, when the state began."""
+        now = state.since if now is None else now
         self.settings = settings
         self.state = state
         self.observed = Observed()
         self.health = HealthWindow()
+        self.relief = Relief(rules_of(settings), now)
         self.geometry = ModelGeometry(settings)
         self.config_problem: str | None = None
         self._folder = Path(settings.shared_dir)
@@ -166,6 +174,19 @@ class Pod:
         """Gives the pod back, if it is cordoned."""
         self.apply(Uncordoned(token), now)
 
+    def relieve(self, now: float) -> bool:
+        """Takes the pod out or gives it back where that is allowed; whether to abort now."""
+        seen = self.observed.sample if self.observed.problem is None else None
+        event, abort = self.relief.look(self.state, seen, now)
+        if event is not None:
+            self.apply(event, now)
+        return abort
+
+    @property
+    def findings(self) -> tuple[Symptom, ...]:
+        """What its engine's pages show, and what the pod does about it."""
+        return (*self.relief.findings(self.state), *self.health.findings)
+
     def shorten_drain(self, seconds: float, now: float) -> float | None:
         """Takes how long the pod has until it is killed, if that is less than was known.
 
@@ -222,7 +243,7 @@ class Pod:
             "the engine sleeps: it serves nothing" if sample.sleeping else None,
             "the engine's connections can't be read in /proc/net" if blind else None,
             "the drain's deadline came before the pod was empty" if _is_cut(self.state) else None,
-            *self.health.problems(),
+            *problem_lines(self.findings),
         )
         return tuple(line for line in lines if line)
 
@@ -252,7 +273,7 @@ class Pod:
             sleeping=sample.sleeping,
             findings=tuple(
                 FindingState(id=one.id, severity=one.severity, message=one.message)
-                for one in self.health.findings
+                for one in self.findings
             ),
             problems=self.problems(now),
         )
@@ -273,6 +294,8 @@ class Pod:
             cordons_ended=self.cordons.ended,
             control_calls=self.control_calls,
             config_loaded=self.geometry.config is not None if wanted else None,
+            reliefs=self.relief.begun if self.relief.rules else None,
+            relief_aborts=self.relief.aborts,
         )
 
     def _drain_state(self, now: float) -> DrainState:

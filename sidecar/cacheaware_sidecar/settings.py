@@ -364,6 +364,32 @@ class Settings:
         None,
         "The pod's own uid (downward API, metadata.uid); unset: the one in the pod's own token.",
     )
+    relief: bool = setting(
+        on_off(),
+        False,
+        "Whether the pod may cordon itself where its KV cache is full while requests wait. The"
+        " sidecar knows no other pod: where all are full, all may go.",
+    )
+    relief_usage_percent: int = setting(
+        integer(50, 100), 98, "The usage from which on the cache is full."
+    )
+    relief_after_seconds: int = setting(
+        integer(5, 3600), 60, "So long it must be full, with requests waiting, at each look."
+    )
+    relief_cordon_seconds: int = setting(
+        integer(15, 300), 60, "How long such a cordon lasts; it ends sooner where there is room."
+    )
+    relief_every_seconds: int = setting(
+        integer(60, 86400),
+        600,
+        "Between two such cordons, and from the sidecar's start to the first.",
+    )
+    relief_abort: bool = setting(
+        on_off(),
+        False,
+        "Whether, 10 s after such a cordon, what is in flight is aborted if the cache is still"
+        " full: by vLLM's /pause in its development mode, or SGLang's /abort_request.",
+    )
     log_format: str = setting(choice("text", "json"), "text", "How log lines look.")
 
     @property
@@ -444,6 +470,17 @@ def _cross_check(settings: Settings) -> None:
     if settings.config_file and settings.config_url:
         raise SettingsError(
             "CACHEAWARE_CONFIG_URL is set beside CACHEAWARE_CONFIG_FILE; allowed: one of the two"
+        )
+    if settings.relief_abort and not settings.relief:
+        raise SettingsError(
+            "CACHEAWARE_RELIEF_ABORT: on is not allowed while CACHEAWARE_RELIEF is off; allowed:"
+            " both on"
+        )
+    if settings.relief_every_seconds <= settings.relief_cordon_seconds:
+        raise SettingsError(
+            f"CACHEAWARE_RELIEF_EVERY_SECONDS: {settings.relief_every_seconds} would keep the pod"
+            " out for ever; allowed: more than CACHEAWARE_RELIEF_CORDON_SECONDS"
+            f" {settings.relief_cordon_seconds}"
         )
     least = settings.engine_shutdown_seconds + settings.drain_floor_seconds + MARGIN_S
     if settings.grace_seconds < least:

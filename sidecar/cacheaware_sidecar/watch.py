@@ -11,8 +11,16 @@ from typing import Any, Final
 
 import httpx
 
-from cacheaware_sidecar import engine_sockets, hot_prefixes, model_config, served_models, warmup
+from cacheaware_sidecar import (
+    engine_sockets,
+    hot_prefixes,
+    model_config,
+    relief_abort,
+    served_models,
+    warmup,
+)
 from cacheaware_sidecar.closing import CLOSING
+from cacheaware_sidecar.engine_answers import Answer
 from cacheaware_sidecar.engine_client import (
     EngineClient,
     Health,
@@ -71,6 +79,7 @@ class Watch:
         self._health_at: float | None = None
         self._warmup: tuple[int, asyncio.Task[None]] | None = None
         self._runner: warmup.Runner | None = None
+        self._abort: asyncio.Task[None] | None = None
         self.beats = dict.fromkeys(("scrape", "tick"), clock())
         """When each loop came round last."""
 
@@ -105,6 +114,36 @@ class Watch:
             patience = LOADING_TIMEOUT_S if self._awaits_health else SERVING_TIMEOUT_S
             self._tell_health(await self._engine.health(patience))
         self._keep_warmup()
+        self._keep_relief()
+
+    def _keep_relief(self) -> None:
+        """Sheds load where the user allows it, and lets an engine go on that was left paused."""
+        folder = Path(self._settings.shared_dir)
+        busy = self._abort is not None and not self._abort.done()
+        if self._pod.relieve(self._clock()) and not busy:
+            self._abort = asyncio.create_task(self._abort_all(folder), name="relief")
+        elif not busy and relief_abort.is_marked(folder):
+            self._abort = asyncio.create_task(self._resume_all(folder), name="resume")
+
+    async def _abort_all(self, folder: Path) -> None:
+        sample = self._pod.observed.sample or EngineSample()
+        for control in self._controls():
+            how = await relief_abort.abort(sample.engine, control, folder, self._sleep)
+            self._pod.relief.aborted(how)
+
+    async def _resume_all(self, folder: Path) -> None:
+        for control in self._controls():
+            await relief_abort.resume(control, folder, self._sleep)
+
+    def _controls(self) -> list[relief_abort.Control]:
+        return [self._control(base) for base in self._settings.engine_urls]
+
+    def _control(self, base: str) -> relief_abort.Control:
+        async def call(method: str, path: str, payload: Any = None) -> Answer:
+            seconds = relief_abort.TIMEOUT_S
+            return await self._engine.control(base, method, path, seconds, payload)
+
+        return call
 
     async def _scrape(self) -> None:
         try:
@@ -189,7 +228,9 @@ class Watch:
             self._warmup = (state.engine, task)
 
     async def stop(self) -> None:
-        """Ends a warm-up under way."""
+        """Ends a warm-up under way; an abort is let come to its end: it lets the engine go on."""
+        if self._abort:
+            await asyncio.gather(self._abort, return_exceptions=True)
         if self._warmup:
             self._warmup[1].cancel()
             await asyncio.gather(self._warmup[1], return_exceptions=True)

@@ -271,3 +271,22 @@ async def test_a_base_path_comes_before_the_api_and_not_before_page_and_health()
         "/llm/v1/completions",
         "/metrics",
     ]
+
+
+async def test_a_control_route_is_called_as_it_is_without_the_base_path():
+    asked = []
+
+    def answer(request):
+        asked.append((request.method, str(request.url), request.content))
+        return httpx.Response(200, json={})
+
+    it = client(answer, engine_base_path="/llm")
+    told = await it.control("http://127.0.0.1:8001", "POST", "/pause?mode=abort", 1.0)
+    await it.control("http://127.0.0.1:8001", "POST", "/abort_request", 1.0, {"rid": ""})
+    await it.close()
+
+    assert told.status == 200
+    assert asked == [
+        ("POST", "http://127.0.0.1:8001/pause?mode=abort", b""),
+        ("POST", "http://127.0.0.1:8001/abort_request", b'{"rid": ""}'),
+    ]

@@ -173,3 +173,10 @@ def test_findings_have_a_series_each_with_its_severity():
     view = View(state=replace(BARE, findings=findings), fresh=True)
 
     assert samples(view)["cacheaware_finding", ("id", "kv-full"), ("severity", "warning")] == 1
+
+
+def test_reliefs_are_counted_where_they_are_on():
+    view = View(state=BARE, fresh=True, reliefs=2, relief_aborts={"no_route": 1})
+
+    assert samples(view)["cacheaware_reliefs_total",] == 2
+    assert samples(view)["cacheaware_relief_aborts_total", ("how", "no_route")] == 1

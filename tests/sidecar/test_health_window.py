@@ -3,7 +3,7 @@
 from tests.sidecar.health.pages import AFTER, BEFORE, page
 
 from cacheaware_sidecar.health import look
-from cacheaware_sidecar.health_window import HealthWindow
+from cacheaware_sidecar.health_window import HealthWindow, problem_lines
 
 
 def at(**numbers):
@@ -20,7 +20,7 @@ def test_a_storm_is_found_between_looks_and_gone_a_minute_after_it_ended():
     assert ids(window) == {}
     window.take([look(page(AFTER | {"num_preemptions_total": 1300}))], 30.0)
     assert ids(window) == {"preemption-storm": "error"}
-    assert window.problems() == ("health: preemption-storm (error)",)
+    assert problem_lines(window.findings) == ("health: preemption-storm (error)",)
     for second in (45.0, 60.0, 75.0, 90.0, 105.0):
         told = {"num_preemptions_total": 1300, "generation_tokens_total": 3_000_000 + second}
         window.take([look(page(AFTER | told))], second)

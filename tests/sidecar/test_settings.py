@@ -42,6 +42,12 @@ CONTRACT = {
     "CACHEAWARE_OPERATOR_ACCOUNT": None,
     "CACHEAWARE_TOKEN_DIR": "/var/run/secrets/kubernetes.io/serviceaccount",
     "CACHEAWARE_POD_UID": None,
+    "CACHEAWARE_RELIEF": False,
+    "CACHEAWARE_RELIEF_USAGE_PERCENT": 98,
+    "CACHEAWARE_RELIEF_AFTER_SECONDS": 60,
+    "CACHEAWARE_RELIEF_CORDON_SECONDS": 60,
+    "CACHEAWARE_RELIEF_EVERY_SECONDS": 600,
+    "CACHEAWARE_RELIEF_ABORT": False,
     "CACHEAWARE_LOG_FORMAT": "text",
 }
 """Pod templates in the field hold these: names and defaults never change."""

@@ -7,6 +7,7 @@ from cacheaware_sidecar.engine_answers import Answer
 from cacheaware_sidecar.engine_client import Health
 from cacheaware_sidecar.fetch import FetchError, FetchFailure
 from cacheaware_sidecar.lifecycle import Cordoned, Healthy, Lifecycle, Verdict, WarmupEnded
+from cacheaware_sidecar.phase import Phase
 from cacheaware_sidecar.pod import Pod
 from cacheaware_sidecar.settings import Settings
 from cacheaware_sidecar.watch import Watch
@@ -33,6 +34,7 @@ class Engine:
         self.held: asyncio.Event | None = None
         """Until then no prompt is answered."""
         self.says = Health.WELL
+        self.controlled = []
         self.looks = []
         self.health_asked = []
         self.slept = []
@@ -64,6 +66,10 @@ class Engine:
 
     async def models(self):
         return self.served
+
+    async def control(self, base, method, path, timeout_s, payload=None):
+        self.controlled.append((method, path.partition("?")[0]))
+        return Answer(200, {"is_paused": False})
 
     async def ask(self, path, body, timeout_s):
         if self.held:
@@ -447,3 +453,48 @@ async def test_findings_about_the_cache_come_with_the_looks_at_a_pod_that_serves
     assert "health: kv-full (warning)" in it.pod.problems(it.engine.now)
     told = {one.id: one.severity for one in it.pod.pod_state(it.engine.now).findings}
     assert told["kv-full"] == "warning"
+
+
+FULL = b"vllm:num_requests_running 9\nvllm:num_requests_waiting 9\nvllm:kv_cache_usage_perc 1.0\n"
+RELIEF = {"relief": True, "relief_after_seconds": 5, "relief_cordon_seconds": 30,
+          "relief_every_seconds": 60}  # fmt: skip
+
+
+async def looks_at(it, *seconds):
+    for second in seconds:
+        it.engine.now = float(second)
+        it.pod.pass_time(it.engine.now)
+        await it.look()
+
+
+async def test_a_full_pod_relieves_itself_and_aborts_where_that_is_allowed(bench):
+    it = bench(**RELIEF, relief_abort=True)
+    it.serve()
+    it.engine.told = FULL
+    await looks_at(it, 100, 103, 106)
+    assert it.pod.phase is Phase.CORDONED
+    assert it.engine.controlled == []
+    await looks_at(it, 112, 117, 120)
+    assert it.engine.controlled == [("GET", "/is_paused"), ("POST", "/pause"), ("POST", "/resume")]
+    assert it.pod.relief.aborts == {"aborted": 1}
+    await looks_at(it, 137)
+    assert it.pod.phase is Phase.SERVING
+    await it.watch.stop()
+
+
+async def test_without_the_users_word_nothing_is_aborted(bench):
+    it = bench(**RELIEF)
+    it.serve()
+    it.engine.told = FULL
+    await looks_at(it, 100, 106, 117, 125)
+    assert it.pod.phase is Phase.CORDONED
+    assert it.engine.controlled == []
+
+
+async def test_an_engine_that_a_sidecar_before_left_paused_is_let_go_on(bench, tmp_path):
+    mark = tmp_path / "paused-by-relief"
+    mark.touch()
+    it = bench()
+    await it.look()
+    assert it.engine.controlled == [("POST", "/resume")]
+    assert not mark.exists()

@@ -1,0 +1,105 @@
+"""When a pod may shed load by itself: pure, and off unless it is asked for.
+
+A cache that is full while requests wait, for so long, is relieved by a cordon: a lease, as the
+operator's, so that nothing is left behind. What is unknown never leads to one.
+"""
+
+from dataclasses import dataclass, replace
+from enum import Enum, auto
+from typing import Final
+
+from cacheaware_sidecar.engines import EngineSample
+from cacheaware_sidecar.lifecycle import Lifecycle
+from cacheaware_sidecar.phase import Phase
+from cacheaware_sidecar.settings import Settings
+
+HOLDER: Final = "relief"
+"""Who holds such a cordon."""
+PROPAGATED_S: Final = 10.0
+"""After this a cordon has reached those who send requests."""
+CALM: Final = 0.7
+"""Share of the critical level at which a pod is given back early."""
+
+
+class Step(Enum):
+    """What is to be done now."""
+
+    NOTHING = auto()
+    CORDON = auto()
+    ABORT = auto()
+    UNCORDON = auto()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """What the user allows."""
+
+    level: float
+    """Critical usage, 0..1."""
+    after_s: float
+    lease_s: float
+    every_s: float
+    """Between the beginnings of two reliefs, and from the sidecar's start to the first."""
+    abort: bool
+
+
+def rules_of(settings: Settings) -> Rules | None:
+    """The rules; None where relief is off."""
+    if not settings.relief:
+        return None
+    return Rules(
+        level=settings.relief_usage_percent / 100,
+        after_s=float(settings.relief_after_seconds),
+        lease_s=float(settings.relief_cordon_seconds),
+        every_s=float(settings.relief_every_seconds),
+        abort=settings.relief_abort,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Strain:
+    """How long the pod has been in trouble, and when it was relieved; monotonic seconds."""
+
+    since: float | None = None
+    """The first of the looks in a row that showed the trouble."""
+    last: float
+    """When the last relief began; at first the sidecar's start, for a restart forgets."""
+    aborted: bool = False
+    """In that relief."""
+
+
+def is_strained(sample: EngineSample | None, rules: Rules) -> bool:
+    """Whether the cache is full and requests wait; what is unknown is no trouble."""
+    if sample is None or sample.usage_max is None or sample.waiting is None:
+        return False
+    return sample.usage_max >= rules.level and sample.waiting > 0
+
+
+def is_calm(sample: EngineSample | None, rules: Rules) -> bool:
+    """Whether it is seen that there is room again and nothing waits."""
+    if sample is None or sample.usage_max is None:
+        return False
+    return sample.usage_max <= CALM * rules.level and sample.waiting == 0
+
+
+def observed(strain: Strain, sample: EngineSample | None, rules: Rules, now: float) -> Strain:
+    """Takes a look; None for one that brought no page."""
+    if not is_strained(sample, rules):
+        return replace(strain, since=None)
+    return strain if strain.since is not None else replace(strain, since=now)
+
+
+def step(
+    strain: Strain, state: Lifecycle, sample: EngineSample | None, rules: Rules, now: float
+) -> Step:
+    """What is due after a look."""
+    cordon = state.cordon
+    if state.phase is Phase.CORDONED and cordon and cordon.by == HOLDER:
+        if is_calm(sample, rules):
+            return Step.UNCORDON
+        late = now - cordon.began >= PROPAGATED_S and strain.since is not None
+        return Step.ABORT if rules.abort and late and not strain.aborted else Step.NOTHING
+    if state.phase is not Phase.SERVING or strain.since is None:
+        return Step.NOTHING
+    due = now - strain.since >= rules.after_s and now - strain.last >= rules.every_s
+    return Step.CORDON if due else Step.NOTHING
