@@ -10,6 +10,13 @@ from cacheaware_sidecar.settings import PREFIX, Settings, SettingsError, load, v
 ACCOUNT = "system:serviceaccount:cacheaware-system:cacheaware"
 """The operator's, where the chart is installed as `cacheaware` in `cacheaware-system`."""
 REPOSITORY = "docker.io/cacheaware/sidecar"
+BESIDE = {
+    variable("grace_seconds"): "86400",
+    variable("relief"): "on",
+    variable("relief_cordon_seconds"): "15",
+    variable("relief_every_seconds"): "86400",
+}
+"""Settings beside which any one that is allowed is; all together are checked with the pod."""
 OWN_OPTION = {
     "grace_seconds": "--grace",
     "port": "--port",
@@ -91,7 +98,7 @@ def checked_variable(text: str) -> tuple[str, str]:
             f"--env is {text!r}: inject sets that itself" + (f"; use {instead}" if instead else "")
         )
     try:
-        load({name: value, variable("grace_seconds"): "86400"})
+        load({**BESIDE, name: value})
     except SettingsError as error:
         raise OptionError(f"--env {error}") from error
     return name, value

@@ -285,3 +285,12 @@ def test_a_mount_may_be_given(run, chat):
 
     assert code == 0
     assert "mountPath: /etc/model" in out
+
+
+def test_settings_that_depend_on_each_other_are_judged_together(run, chat):
+    relief, abort = ["--env", "CACHEAWARE_RELIEF=on"], ["--env", "CACHEAWARE_RELIEF_ABORT=on"]
+    code, out, _ = run("-f", str(chat), *relief, *abort)
+    assert code == 0
+    assert "name: CACHEAWARE_RELIEF_ABORT" in out
+    _, _, err = run("-f", str(chat), *abort)
+    assert "CACHEAWARE_RELIEF_ABORT: on is not allowed while CACHEAWARE_RELIEF is off" in err
