@@ -1,0 +1,190 @@
+"""`cacheaware lora`: does an adapter bind to its base model, and a copy that does."""
+
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from cacheaware.cli import app
+from cacheaware.cli.config_files import Document, documents, parsed, printable
+from cacheaware.cli.errors import BadInputError
+from cacheaware.cli.output import Format, OutputOption, print_json, print_table
+
+if TYPE_CHECKING:
+    from cacheaware.model.lora_adapter import Adapter
+    from cacheaware.model.lora_base import Base
+    from cacheaware.model.lora_check import Report
+    from cacheaware.model.lora_fix import Fixed
+
+lora = typer.Typer(help="Whether a LoRA adapter binds to its base model.", no_args_is_help=True)
+app.add_typer(lora, name="lora")
+
+AdapterArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="ADAPTER",
+        help="The adapter's folder, or its file of tensors (safetensors or torch).",
+        show_default=False,
+    ),
+]
+ConfigOption = Annotated[
+    str,
+    typer.Option(
+        "--config", help="The base model's config.json, or the folder that holds it.",
+        show_default=False,
+    ),
+]  # fmt: skip
+
+
+@lora.command(
+    epilog="Example: cacheaware lora check ./my-adapter --config ./llama-3-8b/config.json"
+)
+def check(
+    adapter: AdapterArgument, config: ConfigOption, output: OutputOption = Format.TABLE
+) -> int:
+    """Match every tensor of an adapter against the base model's modules.
+
+    Nothing of a torch file is executed. Exit code 1: a tensor doesn't bind as it is, or something
+    else is wrong with the adapter.
+    """
+    from cacheaware.model.lora_check import check as checked
+
+    base = base_at(config)
+    read = adapter_at(adapter)
+    report = checked(read, base)
+    if output is Format.JSON:
+        print_json(as_json(report, read))
+    else:
+        show(report)
+    return 0 if report.well else 1
+
+
+@lora.command(
+    epilog="Example: cacheaware lora fix ./my-adapter --config ./llama-3-8b --out ./fixed"
+)
+def fix(
+    adapter: AdapterArgument,
+    config: ConfigOption,
+    out: Annotated[
+        str, typer.Option("--out", help="A new folder for the copy.", show_default=False)
+    ],
+    output: OutputOption = Format.TABLE,
+) -> int:
+    """Write a copy with the keys that every engine binds, and check that copy.
+
+    The input is never written to. Exit code 1: a tensor was left out, or something is still wrong
+    with the copy.
+    """
+    from cacheaware.model.lora_check import check as checked
+    from cacheaware.model.lora_fix import fixed, write
+    from cacheaware.model.lora_tensors import LoraFileError
+
+    base = base_at(config)
+    read = adapter_at(adapter)
+    target = Path(out)
+    if target.resolve() in {read.weights.resolve(), read.weights.parent.resolve()}:
+        raise BadInputError(f"--out is {printable(out)!r}, the input: allowed is a new folder")
+    try:
+        made = fixed(read, base)
+        write(made, target)
+    except LoraFileError as error:
+        raise BadInputError(str(error)) from error
+    proof = adapter_at(out)
+    report = checked(proof, base)
+    if output is Format.JSON:
+        print_json({**as_json(report, proof), "leftOut": [list(one) for one in made.left_out]})
+    else:
+        show_copy(made, proof, report)
+    return 0 if report.well and not made.left_out else 1
+
+
+def base_at(name: str) -> "Base":
+    """The base model's modules.
+
+    Raises:
+        BadInputError: the file is bad, or its architecture isn't known.
+    """
+    from cacheaware.model.architecture import UnknownArchitectureError
+    from cacheaware.model.lora_base import base_of
+    from cacheaware_sidecar.kv import ConfigError
+
+    found: list[Document] = list(documents([name]))
+    if len(found) != 1:
+        raise BadInputError(f"--config is {printable(name)!r}: allowed is one config.json")
+    try:
+        return base_of(parsed(found[0]))
+    except (BadInputError, ConfigError, UnknownArchitectureError) as error:
+        raise BadInputError(f"--config {found[0].shown}: {error}") from error
+
+
+def adapter_at(name: str) -> "Adapter":
+    """The adapter.
+
+    Raises:
+        BadInputError: it can't be read as one.
+    """
+    from cacheaware.model.lora_adapter import read_adapter
+    from cacheaware.model.lora_tensors import LoraFileError
+
+    try:
+        return read_adapter(Path(name))
+    except LoraFileError as error:
+        raise BadInputError(f"{printable(name)}: {printable(str(error))}") from error
+    except OSError as error:
+        raise BadInputError(
+            f"{printable(name)}: can't be read: {error.strerror or error}"
+        ) from error
+
+
+def as_json(report: "Report", adapter: "Adapter") -> dict[str, Any]:
+    """The JSON output; its keys are stable."""
+    from cacheaware.model.lora_base import Found
+
+    return {
+        "adapter": printable(str(adapter.weights)),
+        "tensors": [
+            {
+                "key": printable(one.tensor.name),
+                "dtype": one.tensor.dtype,
+                "shape": list(one.tensor.shape),
+                "style": one.key and str(one.key.style),
+                "part": one.key and str(one.key.part),
+                "modules": [module.name for module in one.found.modules]
+                if isinstance(one.found, Found)
+                else [],
+                "binds": one.binds,
+                "why": None if one.binds or isinstance(one.found, Found) else one.found,
+            }
+            for one in report.lines
+        ],
+        "engines": [asdict(one) for one in report.engines],
+        "findings": [asdict(one) for one in report.findings],
+    }
+
+
+def show(report: "Report") -> None:
+    """The report as a person reads it."""
+    from cacheaware.cli.doctor_view import WIDTH, lines
+
+    binds = sum(one.binds for one in report.lines)
+    typer.echo(f"{len(report.lines)} tensors, {binds} under the key that PEFT writes\n")
+    rows = [
+        (one.engine, one.binds, one.refused, one.dropped, one.unsure, printable(one.reason))
+        for one in report.engines
+    ]
+    print_table(("engine", "binds", "refused", "dropped", "unsure", "first reason"), rows)
+    if report.findings:
+        typer.echo()
+    for line in lines(list(report.findings), WIDTH):
+        typer.echo(printable(line))
+
+
+def show_copy(made: "Fixed", proof: "Adapter", report: "Report") -> None:
+    """What was written, what was left out, and what the check of the copy says."""
+    typer.echo(f"{printable(str(proof.weights))}: {len(made.placed)} tensors written")
+    for name, why in made.left_out:
+        print(f"cacheaware: left out {printable(name)}: {printable(why)}", file=sys.stderr)
+    typer.echo("the copy, checked:")
+    show(report)

@@ -1,0 +1,152 @@
+"""`cacheaware lora`."""
+
+import json
+import os
+import pickle
+import shlex
+
+import pytest
+import typer
+from tests.operator.cli.conftest import ran
+from tests.operator.model.adapters import LLAMA, adapter, config_file, pair, tensor, torch_file
+
+from cacheaware.cli import app, register_commands
+
+NAME = "model.layers.0.self_attn.q_proj"
+PEFT = f"base_model.model.{NAME}"
+
+
+def keys(name):
+    return pair(f"{name}.lora_A.weight", f"{name}.lora_B.weight", "q_proj")
+
+
+@pytest.fixture
+def config(tmp_path):
+    return str(config_file(tmp_path, LLAMA))
+
+
+def test_a_good_adapter_ends_well(tmp_path, config, capsys):
+    folder = adapter(tmp_path / "a", keys(PEFT))
+    code, out, _ = ran(capsys, "lora", "check", str(folder), "--config", config)
+    assert code == 0
+    assert "2 tensors, 2 under the key that PEFT writes" in out
+
+
+def test_findings_end_with_one_and_say_what_to_do(tmp_path, config, capsys):
+    folder = adapter(tmp_path / "a", keys(NAME))
+    code, out, _ = ran(capsys, "lora", "check", str(folder), "--config", config)
+    assert code == 1
+    assert "base_model.model. is missing before it" in out
+    assert "cacheaware lora fix" in out
+
+
+def test_json_has_stable_keys(tmp_path, config, capsys):
+    folder = adapter(tmp_path / "a", keys(NAME))
+    code, out, _ = ran(capsys, "lora", "check", str(folder), "--config", config, "-o", "json")
+    told = json.loads(out)
+    assert code == 1
+    assert set(told) == {"adapter", "tensors", "engines", "findings"}
+    assert told["tensors"][0] == {
+        "key": f"{NAME}.lora_A.weight",
+        "dtype": "F32",
+        "shape": [4, 32],
+        "style": "peft",
+        "part": "lora_A",
+        "modules": [NAME],
+        "binds": False,
+        "why": None,
+    }
+    assert set(told["engines"][0]) == {
+        "engine", "binds", "refused", "dropped", "unsure", "reason"
+    }  # fmt: skip
+    assert set(told["findings"][0]) == {"id", "severity", "subject", "message", "fix"}
+
+
+def test_fix_writes_a_copy_beside_and_proves_it(tmp_path, config, capsys):
+    folder = adapter(tmp_path / "a", keys(NAME))
+    before = (folder / "adapter_model.safetensors").read_bytes()
+    out_dir = str(tmp_path / "out")
+    code, out, _ = ran(capsys, "lora", "fix", str(folder), "--config", config, "--out", out_dir)
+    assert code == 0
+    assert "2 tensors, 2 under the key that PEFT writes" in out
+    assert (folder / "adapter_model.safetensors").read_bytes() == before
+    again = ran(capsys, "lora", "check", out_dir, "--config", str(tmp_path))
+    assert again[0] == 0
+
+
+def test_fix_says_what_it_left_out(tmp_path, config, capsys):
+    folder = adapter(tmp_path / "a", keys(NAME) | {"step": tensor([1])})
+    given = ("lora", "fix", str(folder), "--config", config, "--out", str(tmp_path / "out"))
+    code, out, _ = ran(capsys, *given, "-o", "json")
+    assert code == 1
+    assert json.loads(out)["leftOut"] == [["step", "its ending is no LoRA's"]]
+    other = (*given[:-1], str(tmp_path / "other"))
+    assert "left out step" in ran(capsys, *other)[2]
+
+
+def test_the_input_is_never_the_output(tmp_path, config, capsys):
+    folder = adapter(tmp_path / "a", keys(NAME))
+    before = {one.name: one.read_bytes() for one in folder.iterdir()}
+    link = tmp_path / "link"
+    link.symlink_to(folder)
+    for out in (folder, link, tmp_path / "b" / ".." / "a", folder / "adapter_model.safetensors"):
+        code, _, err = ran(
+            capsys, "lora", "fix", str(folder), "--config", config, "--out", str(out)
+        )
+        assert code == 2
+        assert "--out" in err
+    assert {one.name: one.read_bytes() for one in folder.iterdir()} == before
+
+
+def test_a_malicious_pickle_ends_with_one_line_and_is_not_run(tmp_path, config, capsys):
+    planted = tmp_path / "planted"
+
+    class Plant:
+        def __reduce__(self):
+            return os.mkdir, (str(planted),)
+
+    path = torch_file(tmp_path / "adapter_model.bin", pickle.dumps({"x": Plant()}, protocol=2))
+    code, out, err = ran(capsys, "lora", "check", str(path), "--config", config)
+    assert (code, out) == (2, "")
+    assert "would import posix.mkdir: refused" in err
+    assert err.count("\n") == 1
+    assert not planted.exists()
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        (("nothing", None), "nothing: can't be read"),
+        ((".", None), "the folder holds no adapter"),
+        (("a", "{"), "is no JSON"),
+        (("a", '{"model_type": "no_such_model"}'), "--config"),
+    ],
+)
+def test_bad_input_is_one_line(tmp_path, config, capsys, given, says):
+    adapter_name, config_text = given
+    adapter(tmp_path / "a", keys(PEFT))
+    if config_text:
+        (tmp_path / "config.json").write_text(config_text)
+    code, out, err = ran(capsys, "lora", "check", str(tmp_path / adapter_name), "--config", config)
+    assert (code, out) == (2, "")
+    assert says in err
+    assert err.count("\n") == 1
+
+
+def test_a_name_that_would_move_the_cursor_is_escaped(tmp_path, config, capsys):
+    folder = adapter(tmp_path / "a", keys(PEFT) | {"\x1b[2Jx.lora_A.weight": tensor([1])})
+    _, out, _ = ran(capsys, "lora", "check", str(folder), "--config", config)
+    assert "\x1b" not in out
+
+
+@pytest.mark.parametrize("name", ["check", "fix"])
+def test_the_example_of_the_help_runs(tmp_path, capsys, monkeypatch, name):
+    monkeypatch.chdir(tmp_path)
+    adapter(tmp_path / "my-adapter", keys(PEFT))
+    (tmp_path / "llama-3-8b").mkdir()
+    config_file(tmp_path / "llama-3-8b", LLAMA)
+    register_commands()
+    command = typer.main.get_command(app).commands["lora"].commands[name]
+    words = shlex.split(command.epilog.removeprefix("Example: "))
+    assert words[:3] == ["cacheaware", "lora", name]
+    assert ran(capsys, *words[1:])[0] == 0
