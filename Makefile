@@ -8,7 +8,10 @@ BENCH := $(BIN)/cacheaware simulate bench
 # The parts that import nothing but the standard library: tested whole, each branch of them.
 PURE := */cacheaware/decide/*,*/cacheaware_sidecar/kv/*,*/cacheaware_sidecar/engines/*,*/cacheaware_sim/engine.py
 
-.PHONY: help install lint format test unit coverage bench bench-full bench-tune bench-quick bench-scale demo \
+PROBE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/cacheaware/probe-venv
+CONSTRAINTS_PROBE := constraints-probe.txt
+
+.PHONY: help install lint format test unit coverage test-probe bench bench-full bench-tune bench-quick bench-scale demo \
 	e2e e2e-vllm e2e-drain e2e-trace docs docs-check images \
 	cluster-up cluster-down clean
 
@@ -39,6 +42,15 @@ test: lint ## everything, with the end-to-end tests where a cluster can be made
 
 unit: install ## everything that needs no cluster
 	$(BIN)/pytest -m 'not e2e and not trace and not scale and not benchmark'
+
+$(PROBE)/.installed: pyproject.toml $(CONSTRAINTS) $(CONSTRAINTS_PROBE)
+	test -x $(PROBE)/bin/python || $(PYTHON) -m venv $(PROBE)
+	$(PROBE)/bin/pip install --quiet --disable-pip-version-check --constraint $(CONSTRAINTS) \
+	  --constraint $(CONSTRAINTS_PROBE) --editable '.[probe]' pytest pytest-asyncio pytest-timeout pyyaml
+	touch $@
+
+test-probe: $(PROBE)/.installed ## the probes on tiny models (installs torch the first time, 5 GB)
+	$(PROBE)/bin/python -m pytest -m probe tests/probe
 
 coverage: ## of the last test run: 100 % of the pure parts, 90 % of the rest
 	$(BIN)/coverage report --include='$(PURE)' --fail-under=100

@@ -1,0 +1,1 @@
+"""Looks inside a running model; one file per probe, on torch and transformers (extra `probe`)."""

@@ -1,0 +1,96 @@
+"""`cacheaware probe` without torch: rotary tables, bad options, and what to install."""
+
+import importlib.util
+import json
+
+import pytest
+from tests.operator.cli.conftest import ran
+from tests.operator.model.adapters import LLAMA, config_file
+
+from cacheaware.cli.probe import plain
+
+
+@pytest.fixture
+def config(tmp_path):
+    return str(config_file(tmp_path, LLAMA))
+
+
+def other(tmp_path, capsys, **fields):
+    (tmp_path / "other").mkdir()
+    path = str(config_file(tmp_path / "other", {**LLAMA, **fields}))
+    _, out, _ = ran(capsys, "probe", "rope", path, "-o", "json")
+    kept = tmp_path / "there.json"
+    kept.write_text(out)
+    return str(kept)
+
+
+def test_rotary_tables_have_hashes(config, capsys):
+    code, out, _ = ran(capsys, "probe", "rope", config, "-o", "json")
+    told = json.loads(out)
+    assert code == 0
+    assert {key: told[key] for key in ("kind", "pairs", "scale", "sections", "tokens")} == {
+        "kind": "default", "pairs": 4, "scale": 1.0, "sections": [], "tokens": 128
+    }  # fmt: skip
+    assert set(told["hashes"]) == {
+        "frequencies", "float64", "float32", "bfloat16", "float16", "float32 at each step"
+    }  # fmt: skip
+    assert all(len(one) == 64 for one in told["hashes"].values())
+    code, out, _ = ran(capsys, "probe", "rope", config)
+    assert code == 0
+    assert "default: 4 pairs, scale 1, 128 tokens" in out
+
+
+def test_a_host_with_the_same_tables_is_silent(tmp_path, config, capsys):
+    there = other(tmp_path, capsys)
+    assert ran(capsys, "probe", "rope", config, "--against", there)[0] == 0
+
+
+def test_a_host_with_other_tables_is_found(tmp_path, config, capsys):
+    there = other(tmp_path, capsys, rope_theta=500000.0)
+    code, out, _ = ran(capsys, "probe", "rope", config, "--against", there)
+    assert code == 1
+    assert "rope-differs" in out
+    assert "--hf-overrides" in out
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        (("rope", "nothing.json"), "can't be read"),
+        (("rope", "CONFIG", "--against", "CONFIG"), "allowed is the JSON of probe rope"),
+        (("attention", ".", "--band", "-1"), "--band is '-1'"),
+        (("attention", ".", "--baseline", "nothing.json"), "can't be read"),
+        (("norms", ".", "--baseline", "CONFIG"), "is no baseline"),
+    ],
+)
+def test_bad_input_is_one_line(config, capsys, given, says):
+    words = [config if one == "CONFIG" else one for one in given]
+    code, out, err = ran(capsys, "probe", *words)
+    assert (code, out) == (2, "")
+    assert says in err
+    assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize("field", [{"rope_theta": 0}, {"rope_scaling": {"type": "magic"}}])
+def test_a_config_without_a_table_is_one_line(tmp_path, capsys, field):
+    path = config_file(tmp_path, {**LLAMA, **field})
+    code, _, err = ran(capsys, "probe", "rope", str(path))
+    assert code == 2
+    assert "allowed are" in err
+    path.write_text("[]")
+    assert "no JSON object" in ran(capsys, "probe", "rope", str(path))[2]
+
+
+@pytest.mark.skipif(
+    importlib.util.find_spec("torch") is not None, reason="torch is installed: nothing is missing"
+)
+@pytest.mark.parametrize("name", ["attention", "norms", "precision"])
+def test_without_torch_it_is_said_what_to_install(tmp_path, capsys, name):
+    code, _, err = ran(capsys, "probe", name, str(tmp_path))
+    assert code == 2
+    assert "torch is not installed; pip install 'cacheaware[probe]' brings it" in err
+
+
+def test_what_is_no_number_is_null_in_json():
+    given = {"a": [float("nan"), 1.0], "b": (float("inf"),), "c": "x"}
+    assert plain(given) == {"a": [None, 1.0], "b": [None], "c": "x"}
