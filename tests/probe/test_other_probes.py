@@ -30,10 +30,10 @@ def test_norms_of_a_healthy_model_are_silent_and_a_changed_gain_is_found(
 
     code, told, _ = run(capsys, "norms", tiny(change), "--tokens", 32, "--baseline", kept)
     assert code == 1
-    assert {one["id"] for one in told["findings"]} == {"probe-drift"}
+    assert "probe-drift" in {one["id"] for one in told["findings"]}
     loud = next(one for one in told["norms"] if "layers.1.post_attention" in one["name"])
     assert loud["largest"] == 40.0
-    assert "layers.1.post_attention_layernorm" in told["findings"][0]["message"]
+    assert "layers.1.post_attention_layernorm" in told["findings"][-1]["message"]
 
 
 def test_a_massive_gain_is_information(tiny, capsys):
@@ -55,7 +55,20 @@ def test_drifting_logits_are_found_without_a_change_of_gains(tmp_path, tiny, hea
 
     code, told, _ = run(capsys, "norms", tiny(change), "--tokens", 32, "--baseline", kept)
     assert code == 1
+    assert [one["id"] for one in told["findings"]] == ["probe-drift"]
     assert "log" in told["findings"][0]["message"]
+
+
+def test_other_likeliest_tokens_are_counted(tmp_path, tiny, healthy, capsys):
+    kept = tmp_path / "norms.json"
+    run(capsys, "norms", healthy, "--tokens", 32, "--save", kept)
+
+    def change(model):
+        model.lm_head.weight.copy_(model.lm_head.weight.roll(1, 0))
+
+    code, told, _ = run(capsys, "norms", tiny(change), "--tokens", 32, "--baseline", kept)
+    assert code == 1
+    assert "at 8 of 8 positions" in told["findings"][0]["message"]
 
 
 def test_precision_of_a_healthy_model_is_silent(healthy, capsys):

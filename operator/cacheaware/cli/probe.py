@@ -281,7 +281,6 @@ def rope(  # noqa: PLR0917 - typer reads options from parameters
 
     Exit code 1: another host's hashes differ.
     """
-    from cacheaware.doctor.findings import Finding, Severity
     from cacheaware.model.rope import RopeError, hashes, rope_of
 
     (found, *more) = documents([config])
@@ -297,15 +296,7 @@ def rope(  # noqa: PLR0917 - typer reads options from parameters
     told: list[Finding] = []
     if against is not None:
         other = hashes_in(against)
-        told = [
-            Finding(
-                "rope-differs", Severity.ERROR, printable(against),
-                f"{name}: {own[name][:16]} here, {str(other.get(name))[:16]} there",
-                "compare config.json, --max-model-len and --hf-overrides of both",
-            )
-            for name in own
-            if other.get(name) != own[name]
-        ]  # fmt: skip
+        told = differing(own, other, printable(against))
     gaps = asked(lambda: device_gaps(turned, length, device)) if device else []
     if output is Format.JSON:
         print_json(
@@ -331,6 +322,25 @@ def rope(  # noqa: PLR0917 - typer reads options from parameters
         print_table(tuple(gaps[0]), [tuple(one.values()) for one in gaps])
     show((), [], told)
     return ended(told)
+
+
+def differing(own: dict[str, str], other: dict[str, Any], name: str) -> list["Finding"]:
+    """What differs between two hosts; the last bit of float64 is their libm's, and no fault."""
+    from cacheaware.doctor.findings import Finding, Severity
+
+    unlike = [one for one in own if other.get(one) != own[one]]
+    if not unlike:
+        return []
+    if unlike == ["float64"]:
+        text = "only float64 differs: the last bit of sines is each libm's own"
+        return [Finding("rope-libm", Severity.INFO, name, text, "")]
+    first = unlike[0]
+    text = (
+        f"{', '.join(unlike)} differ; {first}: {own[first][:16]} here,"
+        f" {str(other.get(first))[:16]} there"
+    )
+    fix = "compare config.json, --max-model-len and --hf-overrides of both"
+    return [Finding("rope-differs", Severity.ERROR, name, text, fix)]
 
 
 def an_object(value: Any) -> dict[str, Any]:

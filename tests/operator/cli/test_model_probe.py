@@ -7,7 +7,7 @@ import pytest
 from tests.operator.cli.conftest import ran
 from tests.operator.model.adapters import LLAMA, config_file
 
-from cacheaware.cli.probe import plain
+from cacheaware.cli.probe import differing, plain
 
 
 @pytest.fixture
@@ -51,6 +51,15 @@ def test_a_host_with_other_tables_is_found(tmp_path, config, capsys):
     assert code == 1
     assert "rope-differs" in out
     assert "--hf-overrides" in out
+
+
+def test_the_last_bit_of_another_libm_is_no_fault():
+    own = {"frequencies": "a", "float64": "b", "float32": "c"}
+    (told,) = differing(own, {**own, "float64": "d"}, "there.json")
+    assert (told.id, told.severity) == ("rope-libm", "info")
+    (told,) = differing(own, {"frequencies": "a"}, "there.json")
+    assert (told.id, told.severity) == ("rope-differs", "error")
+    assert differing(own, own, "there.json") == []
 
 
 @pytest.mark.parametrize(

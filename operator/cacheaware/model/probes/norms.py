@@ -17,6 +17,7 @@ from cacheaware.model.probes.loaded import Canary
 OUTLIER = 8.0
 """Times the root mean square of a norm's gains; massive gains of some channels lie far above."""
 NAMED = 5
+LIKELIEST = "token"
 LOGPROBS = 8
 """Positions of the canary whose likeliest token is kept."""
 
@@ -85,7 +86,7 @@ def logits_of(logits: Any) -> dict[str, float]:
     best, tokens = logprobs.max(dim=-1)
     for at, (value, token) in enumerate(zip(best.tolist(), tokens.tolist(), strict=True)):
         told[f"logprob of position -{len(best) - at}"] = value
-        told[f"token of position -{len(best) - at}"] = float(token)
+        told[f"{LIKELIEST} of position -{len(best) - at}"] = float(token)
     return told
 
 
@@ -111,7 +112,13 @@ def said(found: Norms, healthy: Measured | None, tolerance: float) -> list[Findi
         )
         told.append(Finding("probe-outliers", Severity.INFO, loud[0].name, text, ""))
     drifted = drifts(healthy, found.measured()) if healthy else []
-    moved = [one for one in drifted if one.size > tolerance]
+    tokens = [one for one in drifted if one.name.startswith(LIKELIEST)]
+    moved = [one for one in drifted if one.size > tolerance and one not in tokens]
+    if tokens:
+        text = f"the likeliest token is another one at {len(tokens)} of {LOGPROBS} positions"
+        fix = "a change of one may be a tie; of several it is another model"
+        level = Severity.WARNING if len(tokens) == 1 else Severity.ERROR
+        told.append(Finding("probe-token", level, "logits", text, fix))
     if moved:
         names = ", ".join(f"{one.name} by {one.size:.3g}" for one in moved[:NAMED])
         text = f"{len(moved)} numbers moved by more than {tolerance:g}: {names}"
