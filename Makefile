@@ -50,7 +50,7 @@ $(PROBE)/.installed: pyproject.toml $(CONSTRAINTS) $(CONSTRAINTS_PROBE)
 	touch $@
 
 test-probe: $(PROBE)/.installed ## the probes on tiny models (installs torch the first time, 5 GB)
-	$(PROBE)/bin/python -m pytest -m probe tests/probe
+	PYTHONPATH=operator:sidecar:simulator $(PROBE)/bin/python -m pytest -m probe tests/probe
 
 coverage: ## of the last test run: 100 % of the pure parts, 90 % of the rest
 	$(BIN)/coverage report --include='$(PURE)' --fail-under=100
