@@ -204,20 +204,27 @@ def stored_probe(path: Path | None) -> tuple[str, ...] | None:
 
 
 def stored_hashes(paths: Sequence[Path]) -> dict[str, str]:
-    """The hash of each stored `cacheaware probe rope`, by the file's name.
+    """The hash of each stored `cacheaware probe rope`'s table in float64, by the file's name.
 
     Raises:
-        BadInputError: one has none.
+        BadInputError: one has none, or they are of tables that differ in length.
     """
-    found = {}
+    found: dict[str, str] = {}
+    lengths = {}
     for path in paths:
-        text = json_of(path, "--rope").get("hash")
+        told = json_of(path, "--rope")
+        hashes = told.get("hashes")
+        text = hashes.get("float64") if isinstance(hashes, dict) else None
         if not isinstance(text, str) or not text:
             raise BadInputError(
-                f"--rope {path}: hash is {text!r}: allowed is the text that"
+                f"--rope {path}: hashes.float64 is {text!r}: allowed is the text that"
                 " `cacheaware probe rope -o json` writes"
             )
+        lengths[str(path)] = told.get("tokens")
         found[path.stem if path.stem not in found else str(path)] = text
+    if len(set(map(repr, lengths.values()))) > 1:
+        said = ", ".join(f"{length} in {name}" for name, length in lengths.items())
+        raise BadInputError(f"--rope: tokens is {said}: allowed are tables of one length")
     return found
 
 

@@ -58,13 +58,26 @@ def test_the_json_keys_are_stable(pages, capsys):
     assert set(told["open"][0]) == {"subject", "id", "why"}
 
 
+CONFIG = {
+    "model_type": "llama",
+    "architectures": ["LlamaForCausalLM"],
+    "hidden_size": 64,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "max_position_embeddings": 128,
+}
+
+
 def test_stored_probes_are_taken_into_account(pages, capsys, tmp_path):
     slow = {"time_to_first_token_seconds": [0.04] * 190 + [4.0] * 10}
     pages(histograms=slow)
     finding = {"id": "x", "severity": "error", "message": "layer 3, head 2: entropy 0.1"}
     (tmp_path / "probe.json").write_text(json.dumps({"findings": [finding]}))
     for name in "ab":
-        (tmp_path / f"{name}.json").write_text(json.dumps({"hash": f"{name}123"}))
+        (tmp_path / f"{name}.json").write_text(
+            json.dumps({"tokens": 64, "hashes": {"float64": f"{name}123"}})
+        )
     _, out, _ = ran(
         capsys, "doctor", "--page", "after.prom", "--attention", "probe.json",
         "--rope", "a.json", "--rope", "b.json", "-o", "json",
@@ -74,6 +87,30 @@ def test_stored_probes_are_taken_into_account(pages, capsys, tmp_path):
         "attention": "layer 3, head 2: entropy 0.1",
         "positions": "RoPE tables differ: a a123, b b123",
     }
+
+
+def test_tables_that_the_rope_probe_wrote_are_compared(pages, capsys, tmp_path):
+    pages(histograms={"time_to_first_token_seconds": [0.04] * 190 + [4.0] * 10})
+    for name, theta in (("a", 10_000.0), ("b", 10_000.0), ("c", 500_000.0)):
+        config = {**CONFIG, "rope_theta": theta}
+        (tmp_path / f"{name}.config.json").write_text(json.dumps(config))
+        _, out, _ = ran(
+            capsys, "probe", "rope", f"{name}.config.json", "--tokens", "64", "-o", "json"
+        )
+        (tmp_path / f"{name}.json").write_text(out)
+    _, out, _ = ran(capsys, "probe", "rope", "a.config.json", "--tokens", "32", "-o", "json")
+    (tmp_path / "short.json").write_text(out)
+
+    def judged(*names):
+        options = [word for name in names for word in ("--rope", f"{name}.json")]
+        return ran(capsys, "doctor", "--page", "after.prom", *options, "-o", "json")
+
+    same, other = json.loads(judged("a", "b")[1]), json.loads(judged("a", "c")[1])
+    assert "positions" in {one["id"] for one in same["ruled_out"]}
+    assert "positions" in {one["id"] for one in other["causes"]}
+    code, _, err = judged("a", "short")
+    assert code == 2
+    assert "tokens is 64 in a.json, 32 in short.json: allowed are tables of one length" in err
 
 
 @pytest.mark.parametrize(
@@ -88,7 +125,10 @@ def test_stored_probes_are_taken_into_account(pages, capsys, tmp_path):
         (("--page", "absent.prom"), "absent.prom: No such file"),
         (("--page", "before.prom", "--page", "before.prom"), "before.prom: named twice"),
         (("--page", "before.prom", "--attention", "before.prom"), "before.prom: not JSON"),
-        (("--page", "before.prom", "--rope", "empty.json"), "hash is None: allowed is the text"),
+        (
+            ("--page", "before.prom", "--rope", "empty.json"),
+            "hashes.float64 is None: allowed is the text",
+        ),
         (("--page", "before.prom", "--attention", "empty.json"), "findings is missing"),
         (("--page", "before.prom", "--attention", "list.json"), "a JSON object is allowed"),
     ],
