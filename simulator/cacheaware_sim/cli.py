@@ -24,10 +24,16 @@ simulate = typer.Typer(
     help="Policies against traces in virtual time; a mock engine, and load for it.",
     no_args_is_help=True,
 )
-simulate.command()(cli_run.run)
-simulate.command()(cli_bench.bench)
-simulate.command()(cli_bound.bound)
-simulate.command()(cli_validate.validate)
+RUN = "cacheaware simulate run --trace azure-conv-like --policy cacheaware --to 60"
+BENCH = "cacheaware simulate bench --only conv-20min --policies cacheaware --seeds 1 --data data"
+BOUND = "cacheaware simulate bound --trace azure-conv-like --to 60"
+VALIDATE = "cacheaware simulate validate -o json"
+LOAD = "cacheaware simulate load http://127.0.0.1:8000 --rate 4 --duration 2"
+
+simulate.command(epilog=f"Example: {RUN}")(cli_run.run)
+simulate.command(epilog=f"Example: {BENCH}")(cli_bench.bench)
+simulate.command(epilog=f"Example: {BOUND}")(cli_bound.bound)
+simulate.command(epilog=f"Example: {VALIDATE}")(cli_validate.validate)
 
 
 def register(app: typer.Typer) -> None:
@@ -49,7 +55,7 @@ def serve(context: typer.Context) -> None:
         raise BadInputError(NEEDS_EXTRA) from error
 
 
-@simulate.command()
+@simulate.command(epilog=f"Example: {LOAD}")
 def load(
     url: Annotated[str, typer.Argument(help="the engine or service, e.g. http://127.0.0.1:8000")],
     *,

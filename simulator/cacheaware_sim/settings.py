@@ -37,6 +37,9 @@ class Settings:
     close_while: Path | None
 
 
+EXAMPLE = "cacheaware simulate serve --host 127.0.0.1 --port 8000 --cold-start 2"
+
+
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         raise SettingError(message)
@@ -47,7 +50,8 @@ def parser() -> argparse.ArgumentParser:
     flags = _Parser(
         prog="cacheaware simulate serve",
         description="A mock LLM engine: vLLM's API and metrics over a model of an engine.",
-        epilog=f"Each flag can be set by {ENV_PREFIX}<FLAG>, e.g. {ENV_PREFIX}TIME_SCALE=2.",
+        epilog=f"Each flag can be set by {ENV_PREFIX}<FLAG>, e.g. {ENV_PREFIX}TIME_SCALE=2."
+        f" Example: {EXAMPLE}",
         allow_abbrev=False,
     )
     _add_process_flags(flags)

@@ -11,7 +11,7 @@ from cacheaware.cli.output import Format, print_json
 NEEDS = "crd needs the extra `operator`: pip install 'cacheaware[operator]'"
 
 
-@app.command()
+@app.command(epilog="Example: cacheaware crd -o json")
 def crd(
     output: Annotated[
         Format | None, typer.Option("-o", "--output", help="json; without it, YAML.")

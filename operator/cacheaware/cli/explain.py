@@ -31,7 +31,7 @@ WELL = {
 """The status in which a condition is no news; ScalingLimited is told by the limits themselves."""
 
 
-@app.command()
+@app.command(epilog="Example: cacheaware explain chat -n demo")
 def explain(
     name: Annotated[str, typer.Argument(help="Name of the CacheAwareScaler.")],
     namespace: NamespaceOption = None,

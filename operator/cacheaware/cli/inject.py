@@ -39,7 +39,7 @@ class Job:
     policy: bool
 
 
-@app.command()
+@app.command(epilog="Example: cacheaware inject -f chat.yaml")
 def inject(  # noqa: PLR0917 - typer reads options from parameters
     files: Annotated[
         list[str],

@@ -25,7 +25,7 @@ class Serving:
     block_size: int | None
 
 
-@model.command()
+@model.command(epilog="Example: cacheaware model pages config.json --tp 2")
 def pages(
     files: Annotated[
         list[str],

@@ -44,7 +44,7 @@ class Bounds:
     size: int
 
 
-@app.command()
+@app.command(epilog="Example: cacheaware record chat -n demo -o chat.jsonl --for 2 --interval 1")
 def record(  # noqa: PLR0917 - typer reads options from parameters
     name: Annotated[str, typer.Argument(help="Name of the CacheAwareScaler.")],
     output: Annotated[

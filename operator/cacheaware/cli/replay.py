@@ -33,7 +33,9 @@ class Wishes:
     gpus_per_replica: int | None
 
 
-@app.command()
+@app.command(
+    epilog="Example: cacheaware replay wave.jsonl --set targets.kvUtilizationPercent=70 --regret"
+)
 def replay(  # noqa: PLR0917 - typer reads options from parameters
     files: Annotated[
         list[str],

@@ -6,7 +6,7 @@ from cacheaware.cli import app
 from cacheaware.cli.errors import BadInputError
 
 
-@app.command()
+@app.command(epilog="Example: CACHEAWARE_LOG_FORMAT=json cacheaware run")
 def run() -> None:
     """Run the operator; its settings are CACHEAWARE_ environment variables."""
     try:

@@ -20,7 +20,7 @@ LARGEST_FILE = 64 * 1024 * 1024
 LIKE_AN_ADDRESS = re.compile(r"[\w.\-\[\]:]+:\d+(/.*)?")
 
 
-@app.command()
+@app.command(epilog="Example: cacheaware scrape metrics.prom --config config.json")
 def scrape(
     sources: Annotated[
         list[str],

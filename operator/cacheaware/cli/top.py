@@ -30,7 +30,7 @@ BAR = 8
 KV_SIGNALS = ("kv-tokens", "kv-usage")
 
 
-@app.command()
+@app.command(epilog="Example: cacheaware top -n demo")
 def top(  # noqa: PLR0917 - typer reads options from parameters
     name: Annotated[
         str | None, typer.Argument(help="A CacheAwareScaler: show its pods instead.")

@@ -2,12 +2,14 @@
 
 import asyncio
 import json
+import shlex
 import threading
 
 import pytest
+import typer
 from tests.operator.fake_api import FakeApi
 
-from cacheaware.cli import main
+from cacheaware.cli import app, main, register_commands
 
 
 @pytest.fixture
@@ -46,6 +48,29 @@ def cluster(tmp_path, monkeypatch):
     loop.call_soon_threadsafe(found["stop"].set)
     thread.join()
     loop.close()
+
+
+def leaves(command, path=()):
+    """Every command that does something, by its words."""
+    if hasattr(command, "commands"):
+        for name, one in command.commands.items():
+            yield from leaves(one, (*path, name))
+    else:
+        yield path, command
+
+
+def commands():
+    """All of them."""
+    register_commands()
+    return dict(leaves(typer.main.get_command(app)))
+
+
+def example(*path):
+    """The words of the example in a command's help, without the program's name."""
+    command = commands()[path]
+    told = " ".join(f"{command.help} {command.epilog or ''}".split())
+    words = shlex.split(told.partition("Example: ")[2])
+    return words[words.index("cacheaware") + 1 :]
 
 
 def ran(capsys, *args):

@@ -5,6 +5,7 @@ import sys
 
 import pytest
 import yaml
+from tests.operator.cli.conftest import example, ran
 
 from cacheaware import cli
 from cacheaware.api.crd import crd
@@ -37,3 +38,7 @@ def test_without_the_extra_it_says_what_to_install(capsys, monkeypatch):
 
     assert run() == 2
     assert "pip install 'cacheaware[operator]'" in capsys.readouterr().err
+
+
+def test_the_example_of_the_help_runs(capsys):
+    assert ran(capsys, *example("crd"))[0] == 0

@@ -4,7 +4,7 @@ import json
 from datetime import UTC, datetime
 
 import pytest
-from tests.operator.cli.conftest import ran
+from tests.operator.cli.conftest import example, ran
 from tests.operator.conftest import scaler_body
 
 from cacheaware import names
@@ -326,3 +326,9 @@ def test_without_the_extra_it_says_what_to_install(capsys, monkeypatch):
         code, _, err = ran(capsys, *args)
         assert code == 2
         assert "pip install 'cacheaware[operator]'" in err
+
+
+@pytest.mark.parametrize("command", ["explain", "top"])
+def test_the_example_of_the_help_runs(cluster, capsys, command):
+    cluster(SCALERS, body())
+    assert ran(capsys, *example(command))[0] == 0

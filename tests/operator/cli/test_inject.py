@@ -5,6 +5,7 @@ import sys
 
 import pytest
 from ruamel.yaml import YAML
+from tests.operator.cli.conftest import example, ran
 
 from cacheaware import cli
 
@@ -294,3 +295,8 @@ def test_settings_that_depend_on_each_other_are_judged_together(run, chat):
     assert "name: CACHEAWARE_RELIEF_ABORT" in out
     _, _, err = run("-f", str(chat), *abort)
     assert "CACHEAWARE_RELIEF_ABORT: on is not allowed while CACHEAWARE_RELIEF is off" in err
+
+
+def test_the_example_of_the_help_runs(chat, capsys, monkeypatch):
+    monkeypatch.chdir(chat.parent)
+    assert ran(capsys, *example("inject"))[0] == 0

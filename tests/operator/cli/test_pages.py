@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.operator.cli.conftest import example, ran
 
 from cacheaware import cli
 from cacheaware.cli import config_files
@@ -307,3 +308,8 @@ def test_whatever_a_file_holds_the_command_answers_or_refuses(config, table, tmp
     assert code in {0, 2}
     assert len(captured.err.splitlines()) == (1 if code else 0)
     assert "Traceback" not in captured.err
+
+
+def test_the_example_of_the_help_runs(write, capsys, monkeypatch):
+    monkeypatch.chdir(write(LLAMA).parent)
+    assert ran(capsys, *example("model", "pages"))[0] == 0

@@ -10,7 +10,7 @@ import time
 from copy import deepcopy
 
 import pytest
-from tests.operator.cli.conftest import ran
+from tests.operator.cli.conftest import example, ran
 from tests.operator.fake_pods import DEPLOYMENTS, PODS, FakePod
 from tests.operator.recording.played import play
 from tests.operator.recording.proxied import SCALERS, Pods, deployment, pod, scaler_body
@@ -248,3 +248,9 @@ async def test_where_signals_cannot_be_taken_it_goes_on():
         return asyncio.run(made())
 
     assert not (await asyncio.to_thread(stop_in_a_thread)).is_set()
+
+
+def test_the_example_of_the_help_runs(capsys, chat, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    assert ran(capsys, *example("record"))[0] == 0
+    assert read(tmp_path / "chat.jsonl")

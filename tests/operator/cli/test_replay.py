@@ -6,7 +6,7 @@ import json
 import sys
 
 import pytest
-from tests.operator.cli.conftest import ran
+from tests.operator.cli.conftest import example, ran
 from tests.operator.recording.played import play
 
 from cacheaware.cli.policy_options import changed
@@ -408,3 +408,8 @@ def test_regret_is_told_in_a_table_too(capsys, recording):
 
     for words in ("GPU-h", "with hindsight", "recorded cold start", "short of need", "not watched"):
         assert words in table
+
+
+def test_the_example_of_the_help_runs(recording, capsys, monkeypatch):
+    monkeypatch.chdir(recording.parent)
+    assert ran(capsys, *example("replay"))[0] == 0

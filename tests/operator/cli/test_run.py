@@ -3,6 +3,7 @@
 import logging
 
 import pytest
+from tests.operator.cli.conftest import example, ran
 
 from cacheaware.cli import main
 
@@ -36,3 +37,13 @@ def test_it_ends_with_the_operators_exit_code(monkeypatch, code):
     with pytest.raises(SystemExit) as end:
         main(["run"])
     assert end.value.code == code
+
+
+def test_the_example_of_the_help_runs(capsys, monkeypatch):
+    async def operator(settings):
+        assert settings.log_format == "json"
+        return 0
+
+    monkeypatch.setenv("CACHEAWARE_LOG_FORMAT", "json")
+    monkeypatch.setattr("cacheaware.controller.app.main", operator)
+    assert ran(capsys, *example("run"))[0] == 0

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
+from tests.operator.cli.conftest import example, ran
 
 from cacheaware.cli import main
 from cacheaware.cli.scrape_view import size
@@ -386,3 +387,9 @@ def test_all_public_pages_are_read(shared, scrape_json):
     told = scrape_json(*map(str, pages))
     assert len(told) == 25
     assert all(each["engine"] for each in told)
+
+
+def test_the_example_of_the_help_runs(files, capsys, monkeypatch, tmp_path):
+    files(**{"metrics.prom": PAGE, "config.json": json.dumps(CONFIG)})
+    monkeypatch.chdir(tmp_path)
+    assert ran(capsys, *example("scrape"))[0] == 0

@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from tests.operator.cli.conftest import example, ran
 
 from cacheaware_sim import cli_bench
 from cacheaware_sim.bench import matrix, workloads
@@ -258,3 +259,9 @@ def test_the_recorded_front_of_the_project_is_one():
     stored = json.loads((Path(__file__).parent / "front.json").read_text())["workloads"]
 
     assert set(stored) == {load.name for load in (*workloads.QUICK, *workloads.QUICK_GENERATED)}
+
+
+@pytest.mark.usefixtures("traces")
+def test_the_example_of_the_help_runs(capsys):
+    code, _, err = ran(capsys, *example("simulate", "bench"))
+    assert (code, err) == (0, "")
