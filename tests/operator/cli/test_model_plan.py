@@ -1,0 +1,290 @@
+"""`cacheaware model plan`."""
+
+import io
+import json
+import re
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ruamel.yaml import YAML
+
+from cacheaware import cli
+from cacheaware.api.models import CacheAwareScaler
+from cacheaware.cli.plan import EXAMPLE, plan
+
+LLAMA: dict[str, Any] = {
+    "model_type": "llama",
+    "hidden_size": 4096,
+    "intermediate_size": 14336,
+    "num_attention_heads": 32,
+    "num_hidden_layers": 32,
+    "num_key_value_heads": 8,
+    "max_position_embeddings": 131072,
+    "tie_word_embeddings": False,
+    "torch_dtype": "bfloat16",
+    "vocab_size": 128256,
+}
+LARGE: dict[str, Any] = {
+    **LLAMA,
+    "hidden_size": 8192,
+    "intermediate_size": 28672,
+    "num_attention_heads": 64,
+    "num_hidden_layers": 80,
+}
+USUAL = ("--rate", 8, "--prompt", 1500, "--output", 300)
+
+
+def run(*args: object) -> int:
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["model", "plan", *map(str, args)])
+    return ended.value.code
+
+
+@pytest.fixture
+def write(tmp_path):
+    def put(config: Any, name: str = "chat-8b/config.json") -> Path:
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(config if isinstance(config, str) else json.dumps(config))
+        return path
+
+    return put
+
+
+@pytest.fixture
+def answer(write, capsys):
+    """The exit code and the JSON of a plan."""
+
+    def ask(config: Any, *options: object, gpu: str = "h100") -> tuple[int, dict[str, Any]]:
+        code = run(write(config), "--gpu", gpu, *USUAL, *options, "-o", "json")
+        return code, json.loads(capsys.readouterr().out)
+
+    return ask
+
+
+def scalers(text: str) -> list[dict[str, Any]]:
+    """The objects below the tables."""
+    at = text.index("apiVersion: ")
+    return [YAML(typ="safe").load(io.StringIO(text[at:]))]
+
+
+def test_the_help_shows_an_example_that_runs(write, capsys, monkeypatch):
+    path = write(LLAMA)
+    monkeypatch.chdir(path.parent)
+    assert run("--help") == 0
+    shown = re.sub(r"[^\w\-. ]+", " ", capsys.readouterr().out)
+    assert " ".join(EXAMPLE.split()) in " ".join(shown.split())
+    assert run(*shlex.split(EXAMPLE)[3:]) == 0
+    assert plan.__doc__
+
+
+def test_json_has_stable_keys(answer):
+    code, told = answer(LLAMA)
+    assert code == 0
+    assert set(told) == {
+        "file", "unknown", "model_type", "gpu", "load", "gpu_memory_utilization", "sizes",
+        "refused", "tensor_parallel", "reasons", "replicas", "engine_options", "scaler", "findings",
+    }  # fmt: skip
+    assert set(told["sizes"][0]) == {
+        "tensor", "fits", "kv_dtype", "block_size", "max_model_len", "visible_bytes",
+        "weight_bytes", "activation_bytes", "other_bytes", "pool_bytes", "blocks", "tokens",
+        "requests_at_max_model_len", "requests_at_expected", "requests_per_s", "at_work", "misses",
+    }  # fmt: skip
+    assert set(told["replicas"]) == {
+        "now", "peak", "now_span", "peak_span", "at_work", "need", "full_in_s", "spare",
+    }  # fmt: skip
+    assert told["gpu"] == {
+        "name": "H100", "source": "NVIDIA H100 datasheet, SXM, sparse figures halved",
+    }  # fmt: skip
+    assert told["sizes"][0]["weight_bytes"] == 2 * 8_030_261_248
+
+
+def test_the_table_says_what_fits_and_why(write, capsys):
+    assert run(write(LLAMA), "--gpu", "l40s", *USUAL, "--ttft", 1000, "--tpot", 60) == 0
+    out = capsys.readouterr().out
+    assert "NVIDIA L40S datasheet" in out
+    assert "targets: TTFT 1000 ms, TPOT 60 ms" in out
+    assert re.search(r"- weights +14\.96 ", out)
+    assert re.search(r"= KV pool +\d+\.\d\d +\d+\.\d\d \.\.\. \d+\.\d\d", out)
+    assert re.search(r"replicas: \d+ now \(\d+ to \d+\), \d+ at the peak", out)
+    assert "burst: at 16 requests/s" in out
+    assert max(map(len, out.splitlines())) <= 110
+
+
+@pytest.mark.parametrize(
+    ("config", "gpu", "options"),
+    [
+        (LLAMA, "h100", ()),
+        (LLAMA, "l40s", ("--ttft", 1000, "--tpot", 60, "--count", 64)),
+        (LARGE, "h100", ("--peak", 8)),
+        (LARGE, "h100", ("--count", 4)),
+    ],
+)
+def test_the_scaler_is_one_that_the_cluster_accepts(config, gpu, options, write, capsys):
+    assert run(write(config), "--gpu", gpu, *USUAL, *options) in {0, 1}
+    (found,) = scalers(capsys.readouterr().out)
+    accepted = CacheAwareScaler.model_validate(found)
+    assert accepted.spec.mode == "Advise"
+    assert accepted.spec.scale_target_ref.name == accepted.metadata.name == "chat-8b"
+
+
+def test_the_scaler_holds_the_targets_and_the_gpus_there_are(answer):
+    _, told = answer(LLAMA, "--ttft", 1500, "--count", 3, "--rate", 20)
+    spec = told["scaler"]["spec"]
+    assert spec["targets"] == {"kvUtilizationPercent": 80, "timeToFirstTokenMs": 1500}
+    assert spec["maxGpus"] == spec["maxReplicas"] == 3
+
+
+def test_a_burst_that_comes_before_new_pods_asks_for_a_warm_pool(answer):
+    _, told = answer(LLAMA, "--rate", 20, "--peak", 100)
+    (burst,) = (one for one in told["findings"] if one["id"] == "FullBeforeColdStart")
+    assert told["replicas"]["full_in_s"] < 110
+    assert told["scaler"]["spec"]["warmPool"] == told["replicas"]["spare"] > 0
+    assert f"warmPool: {told['replicas']['spare']}" in burst["fix"]
+
+
+def test_what_does_not_fit_is_one_error_that_says_by_how_much_and_what_would(answer):
+    code, told = answer(LARGE, "--count", 1)
+    assert code == 1
+    assert told["tensor_parallel"] is None
+    assert told["scaler"] is None
+    (error,) = (one for one in told["findings"] if one["severity"] == "error")
+    assert error["id"] == "DoesNotFit"
+    assert error["subject"].endswith("config.json")
+    missing = told["sizes"][-1]["pool_bytes"]["expected"] / 2**30
+    assert f"{-missing:,.1f} GiB are missing" in error["message"]
+    for way in ("more GPUs with TP 2", "a checkpoint in int4 with TP 1", "1 x B200"):
+        assert way in error["fix"]
+
+
+def test_a_length_that_does_not_fit_names_the_length_that_would(answer):
+    few = ("--count", 2, "--rate", 0.1, "--peak", 0.1)
+    code, told = answer(LARGE, *few, "--max-model-len", 131072)
+    assert code == 1
+    (error,) = (one for one in told["findings"] if one["severity"] == "error")
+    assert "one request of 131,072 tokens needs" in error["message"]
+    found = re.search(r"--max-model-len (\d+) with TP 2", error["fix"])
+    assert "TP 4" not in error["fix"].partition("; or")[0]
+    assert answer(LARGE, *few, "--max-model-len", found[1])[0] == 0
+
+
+def test_a_model_too_large_for_a_node_is_sent_over_two(answer):
+    huge = {**LARGE, "num_hidden_layers": 400, "num_key_value_heads": 16}
+    code, told = answer(huge)
+    assert code == 1
+    assert "TP 16 over two nodes" in told["findings"][0]["fix"]
+
+
+def test_a_model_that_nothing_holds_is_said_to_be_too_large(answer):
+    code, told = answer({**LARGE, "num_hidden_layers": 8000})
+    assert code == 1
+    assert told["findings"][0]["fix"] == "what would fit: a smaller model"
+
+
+@pytest.mark.parametrize("option", ["--ttft", "--tpot"])
+def test_a_target_that_can_not_be_met_is_an_error(answer, option):
+    code, told = answer(LLAMA, option, 1)
+    assert code == 1
+    assert told["findings"][0]["id"] == "TargetMissed"
+    assert "of 1 ms can't be met" in told["findings"][0]["message"]
+    assert told["replicas"] is None
+
+
+@pytest.mark.parametrize(
+    ("rate", "severity", "code", "who"),
+    [(30, "warning", 0, "the peak"), (300, "error", 1, "the load")],
+)
+def test_too_few_gpus_are_told(answer, rate, severity, code, who):
+    ended, told = answer(LLAMA, "--rate", rate, "--count", 4)
+    (found,) = (one for one in told["findings"] if one["id"] == "NotEnoughGpus")
+    assert (found["severity"], ended) == (severity, code)
+    assert who in found["message"]
+
+
+def test_a_capped_length_names_the_size_that_takes_all(answer):
+    code, told = answer(LARGE, "--rate", 0.1, "--peak", 0.1)
+    assert code == 0
+    (found,) = (one for one in told["findings"] if one["id"] == "LengthCapped")
+    assert "--max-model-len" in found["fix"]
+    assert "TP 4, where all of it fits" in found["fix"]
+
+
+def test_what_is_not_counted_or_not_measured_is_said(answer):
+    _, told = answer({**LLAMA, "vision_config": {"depth": 2}}, gpu="mi300x")
+    ids = {one["id"]: one for one in told["findings"]}
+    assert "vision_config" in ids["PartsNotCounted"]["message"]
+    assert "GPUs of AMD" in ids["SpeedNotMeasured"]["message"]
+
+
+def test_a_cache_that_ranks_share_is_said_to_be_held_twice(answer):
+    narrow = {**LARGE, "num_key_value_heads": 2}
+    _, told = answer(narrow, "--tpot", 25)
+    ids = {one["id"]: one for one in told["findings"]}
+    assert "share 2 KV heads" in ids["CacheReplicated"]["message"]
+
+
+def test_float32_in_the_file_is_noted(answer):
+    _, told = answer({**LLAMA, "torch_dtype": "float32"})
+    assert any("float32" in one["message"] for one in told["findings"])
+
+
+def test_an_unknown_architecture_is_a_warning(write, capsys):
+    path = write({"model_type": "deepseek_v4", "num_hidden_layers": 43})
+    assert run(path, "--gpu", "h100", *USUAL, "-o", "json") == 0
+    told = capsys.readouterr()
+    assert "warning" in told.err
+    assert json.loads(told.out)["unknown"]
+    assert run(path, "--gpu", "h100", *USUAL) == 0
+    assert not capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        (("--gpu", "h101"), "gpu is 'h101': allowed are T4"),
+        (("--rate", 0), "--rate is 0: allowed are numbers above 0"),
+        (("--rate", "nan"), "--rate is nan"),
+        (("--peak", 1), "--peak is 1: allowed is --rate (8) or more"),
+        (("--prompt", 0), "--prompt is 0"),
+        (("--output", -5), "--output is -5"),
+        (("--count", 0), "--count is 0"),
+        (("--ttft", -1), "--ttft is -1"),
+        (("--tpot", "inf"), "--tpot is inf"),
+        (("--max-model-len", 0), "--max-model-len is 0"),
+        (("--max-model-len", 100), "max-model-len is 100: prompt and output together"),
+        (("--gpu-memory-utilization", 1.5), "--gpu-memory-utilization is 1.5"),
+        (("--kv-dtype", "fp7"), "KV dtype is 'fp7'"),
+        (("--weights", "q4"), "weights is 'q4'"),
+    ],
+)
+def test_bad_options_get_one_line(write, capsys, options, text):
+    assert run(write(LLAMA), "--gpu", "h100", *USUAL, *options) == 2
+    told = capsys.readouterr()
+    assert not told.out
+    assert len(told.err.splitlines()) == 1
+    assert text in told.err
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        ("[]", "config"),
+        ("{", "is no JSON"),
+        ({**LLAMA, "num_hidden_layers": -1}, "num_hidden_layers is -1"),
+        ({**LLAMA, "quantization_config": {"quant_method": "gguf"}}, "name the weights' dtype"),
+    ],
+)
+def test_bad_files_get_one_line(write, capsys, content, text):
+    assert run(write(content), "--gpu", "h100", *USUAL) == 2
+    told = capsys.readouterr()
+    assert len(told.err.splitlines()) == 1
+    assert text in told.err
+
+
+def test_weights_that_the_file_does_not_tell_can_be_named(answer):
+    odd = {**LLAMA, "quantization_config": {"quant_method": "gguf"}}
+    code, told = answer(odd, "--weights", "int4", gpu="l4")
+    assert code == 0
+    assert told["sizes"][0]["weight_bytes"] < 6 * 2**30
