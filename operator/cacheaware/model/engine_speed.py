@@ -3,11 +3,18 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Final
+from typing import Final
 
+from cacheaware.model.architecture import Architecture
+from cacheaware.model.collectives import collectives
 from cacheaware.model.estimates import Estimate
-from cacheaware.model.walk import Served, walk
+from cacheaware.model.gpus import Gpu
+from cacheaware.model.layer_work import Setting
+from cacheaware.model.precision import Precision
+from cacheaware.model.roofline import roof
+from cacheaware.model.walk import operations
 from cacheaware.model.work import Phase, Step
+from cacheaware_sidecar.kv import Geometry
 
 PREFILL_SHARE: Final = Estimate(0.50, 0.63, 0.85)
 """Roofline over measured time of prefill. AIConfigurator 0.12 (vLLM 0.24, bf16; 9 rows of 8B and
@@ -68,23 +75,47 @@ class Roofs:
         )
 
 
-def roofs(config: Mapping[str, Any], served: Served, prompt: int, context: int, most: int) -> Roofs:
+@dataclass(frozen=True, slots=True)
+class Replica:
+    """A model on its ranks.
+
+    Attributes:
+        model: The model.
+        kept: Its KV cache on these ranks.
+        precision: How its weights are stored.
+        gpu: The GPU of each rank.
+    """
+
+    model: Architecture
+    kept: Geometry
+    precision: Precision
+    gpu: Gpu
+
+    def seconds(self, step: Step) -> float:
+        """A step at the roofline, exchanges between ranks included."""
+        ranks = self.kept.parallel
+        setting = Setting(step, self.precision, self.gpu, ranks.tensor)
+        work = sum(
+            roof(one, self.gpu).seconds for one in operations(self.model, self.kept, setting)
+        )
+        exchanges = collectives(self.model, step, self.gpu, ranks.tensor, ranks.pipeline)
+        return work + sum(one.total_s for one in exchanges)
+
+
+def roofs(replica: Replica, prompt: int, context: int, most: int) -> Roofs:
     """The roofline of a prompt and of decode steps of 1, 4, 16 ... up to `most` sequences.
 
     Args:
-        config: The parsed config.json.
-        served: GPU, ranks, dtypes.
+        replica: What computes them.
         prompt: Tokens of a prompt.
         context: Cached tokens of a sequence while it decodes, on average.
         most: The most sequences at a time, at least 1.
     """
-    first = walk(config, Step(Phase.PREFILL, prompt, 0, 1), served)
     sizes = {1, most, *(4**power for power in range(1, 6) if 4**power < most)}
     return Roofs(
-        layers=len(first.model.layers),
-        prompt_s=first.seconds,
+        layers=len(replica.model.layers),
+        prompt_s=replica.seconds(Step(Phase.PREFILL, prompt, 0, 1)),
         step_s={
-            size: walk(config, Step(Phase.DECODE, 1, context, size), served).seconds
-            for size in sorted(sizes)
+            size: replica.seconds(Step(Phase.DECODE, 1, context, size)) for size in sorted(sizes)
         },
     )

@@ -13,7 +13,7 @@ from cacheaware.model.engine_memory import (
     default_scheduler,
     rank_memory,
 )
-from cacheaware.model.engine_speed import DECODE_SHARE, PREFILL_SHARE, Speed, roofs
+from cacheaware.model.engine_speed import DECODE_SHARE, PREFILL_SHARE, Replica, Speed, roofs
 from cacheaware.model.estimates import Estimate
 from cacheaware.model.gpus import Gpu
 from cacheaware.model.layers import Attention, Latent
@@ -31,13 +31,13 @@ from cacheaware.model.serving_load import (
     slowest,
     spare_for,
 )
-from cacheaware.model.walk import Served
 from cacheaware_sidecar.kv import ConfigError, Geometry, Parallel, geometry
 from cacheaware_sidecar.kv.blocks import DEFAULT_BLOCK_SIZE
 from cacheaware_sidecar.kv.errors import refusal
 
 LATENT_BLOCK_SIZE: Final = 64
 """What backends for latent (MLA) caches take; others take vLLM's 16."""
+_TWO_DIES: Final = "MI250X"
 _RANKS: Final = (1, 2, 4, 8)
 """Tensor-parallel sizes of one node."""
 
@@ -185,6 +185,7 @@ def plan(config: Mapping[str, Any], wish: Wish) -> Plan:
         UnknownArchitectureError: No rule covers the model.
         ConfigError: A field or option that can't be right.
     """
+    wish = replace(wish, gpu=as_engines_see(wish.gpu))
     model = architecture(config)
     precision = precision_of(config, wish.gpu, wish.weights)
     _check_lengths(model, wish)
@@ -193,7 +194,8 @@ def plan(config: Mapping[str, Any], wish: Wish) -> Plan:
         if wish.count is None or tensor <= wish.count:
             try:
                 found = sized(config, model, precision, wish, tensor)
-                candidates.append(_with_speed(config, wish, found) if found.fits else found)
+                replica = Replica(model, found.kept, precision, wish.gpu)
+                candidates.append(_with_speed(replica, wish, found) if found.fits else found)
             except ConfigError as error:
                 if tensor == 1:
                     raise
@@ -208,6 +210,19 @@ def plan(config: Mapping[str, Any], wish: Wish) -> Plan:
         refused=tuple(refused),
         chosen=chosen,
         replicas=_replicas(wish, chosen),
+    )
+
+
+def as_engines_see(gpu: Gpu) -> Gpu:
+    """A card of two dies is two GPUs of half the size to an engine."""
+    if gpu.name != _TWO_DIES:
+        return gpu
+    return replace(
+        gpu,
+        name=f"{gpu.name} (one die of two)",
+        memory_gib=gpu.memory_gib / 2,
+        bandwidth_gb_s=gpu.bandwidth_gb_s / 2,
+        tflops={dtype: rate / 2 for dtype, rate in gpu.tflops.items()},
     )
 
 
@@ -304,13 +319,12 @@ def pool_of(kept: Geometry, available: Estimate, load: Load, longest: int) -> Po
     )
 
 
-def _with_speed(config: Mapping[str, Any], wish: Wish, found: Candidate) -> Candidate:
-    served = Served(wish.gpu, Parallel(found.tensor), wish.kv_dtype, wish.weights)
+def _with_speed(replica: Replica, wish: Wish, found: Candidate) -> Candidate:
     load = wish.load
     sequences = default_scheduler(wish.gpu).sequences
     slots = found.pool.at_expected
     most = max(1, min(sequences, int(slots.high)))
-    roof = roofs(config, served, load.prompt, load.prompt + load.output // 2, most)
+    roof = roofs(replica, load.prompt, load.prompt + load.output // 2, most)
 
     def point(prefill: float, decode: float, held: float) -> Point | None:
         return best_point(roof.speed(prefill, decode), load, int(held), sequences)
@@ -372,6 +386,7 @@ def least_ranks(
     Raises:
         ConfigError: An option that can't be right.
     """
+    wish = replace(wish, gpu=as_engines_see(wish.gpu))
     model = architecture(config)
     precision = precision_of(config, wish.gpu, wish.weights)
     for tensor in sizes:

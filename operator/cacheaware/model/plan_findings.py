@@ -1,5 +1,6 @@
 """What a plan has to say beyond its numbers: what doesn't fit or serve, and what would."""
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
@@ -9,9 +10,11 @@ from cacheaware.model.engine_memory import GIB
 from cacheaware.model.gpus import GPUS
 from cacheaware.model.layers import Experts, Latent
 from cacheaware.model.plan import Candidate, Plan, Wish, least_ranks
-from cacheaware.model.serving_load import COLD_START_S
-from cacheaware_sidecar.kv import ConfigError
+from cacheaware.model.precision import AUTO
+from cacheaware.model.serving_load import COLD_START_S, Limit
 
+_STORED: Final = re.compile(r"(nvfp4|mxfp4|fp8|int8|int4|awq|gptq|gguf|w4a16|w8a8)")
+_STORED_AS: Final = {"awq": "int4", "gptq": "int4", "gguf": "int4", "w4a16": "int4", "w8a8": "int8"}
 _TWO_NODES: Final = (16,)
 _OUTER: Final = ("vision_config", "audio_config", "visual", "vision_tower", "thinker_config")
 _FP8: Final = "fp8"
@@ -39,6 +42,7 @@ def findings_of(config: Mapping[str, Any], made: Plan, subject: str) -> list[Fin
         told += _about_burst(made)
         told += _about_cache(made, chosen)
     told += _about_trust(config, made)
+    told += _about_storage(made, subject)
     return worst_first(Finding(i, s, subject, message, fix) for i, s, message, fix in told)
 
 
@@ -107,10 +111,7 @@ def _fitting(
     config: Mapping[str, Any], wish: Wish, sizes: tuple[int, ...] = (1, 2, 4, 8)
 ) -> Candidate | None:
     allowed = [size for size in sizes if wish.count is None or size <= wish.count]
-    try:
-        return least_ranks(config, wish, allowed)
-    except ConfigError:
-        return None
+    return least_ranks(config, wish, allowed)
 
 
 def _has_fp8(made: Plan) -> bool:
@@ -119,13 +120,16 @@ def _has_fp8(made: Plan) -> bool:
 
 def _about_speed(made: Plan, chosen: Candidate) -> Iterator[_Told]:
     wish = made.wish
-    if chosen.point is None:
-        target = f"{chosen.slow} of {_target(made, chosen)} can't be met"
+    if chosen.point is None and chosen.speed is not None and chosen.slow is not None:
+        first = chosen.slow is Limit.TTFT
+        asked = (wish.load.ttft_s if first else wish.load.tpot_s) or 0.0
+        alone = chosen.speed.step(1) + (chosen.speed.prefill_s if first else 0.0)
         yield _Told(
             "TargetMissed",
             Severity.ERROR,
-            f"{target}: even one request at a time takes {_alone(chosen)} with TP "
-            f"{chosen.tensor} on {wish.gpu.name}, the fastest that fits",
+            f"{chosen.slow} of {asked * 1000:g} ms can't be met: even one request at a time takes "
+            f"{alone * 1000:.0f} ms{'' if first else ' a token'} with TP {chosen.tensor} on "
+            f"{wish.gpu.name}, the fastest that fits",
             "a looser target, a faster GPU, 8-bit weights, or speculative decoding",
         )
         return
@@ -144,20 +148,6 @@ def _about_speed(made: Plan, chosen: Candidate) -> Iterator[_Told]:
 def _carried(made: Plan, chosen: Candidate) -> float:
     count = made.wish.count or 0
     return count // chosen.tensor * chosen.rate_per_gpu * chosen.tensor
-
-
-def _target(made: Plan, chosen: Candidate) -> str:
-    load = made.wish.load
-    seconds = load.ttft_s if chosen.slow and chosen.slow.value.startswith("ttft") else load.tpot_s
-    return f"{(seconds or 0) * 1000:.0f} ms"
-
-
-def _alone(chosen: Candidate) -> str:
-    if chosen.speed is None:
-        return "longer"
-    if chosen.slow and chosen.slow.value.startswith("ttft"):
-        return f"{(chosen.speed.prefill_s + chosen.speed.step(1)) * 1000:.0f} ms"
-    return f"{chosen.speed.step(1) * 1000:.0f} ms a token"
 
 
 def _about_length(made: Plan, chosen: Candidate) -> Iterator[_Told]:
@@ -241,6 +231,21 @@ def _about_trust(config: Mapping[str, Any], made: Plan) -> Iterator[_Told]:
             f"not with {' and '.join(unlike)}: the span may be wider",
             "measure one replica before you buy",
         )
+
+
+def _about_storage(made: Plan, subject: str) -> Iterator[_Told]:
+    """A name that says more than the file: some tools write their scheme into a file of its own."""
+    said = _STORED.search(subject.lower())
+    if said is None or made.precision.groups or made.wish.weights != AUTO:
+        return
+    weights = _STORED_AS.get(said[1], said[1])
+    yield _Told(
+        "StorageNotTold",
+        Severity.WARNING,
+        f"the name says {said[1]}, the file has no quantization_config (it may lie in "
+        f"hf_quant_config.json): weights are counted in 16 bit",
+        f"--weights {weights}",
+    )
 
 
 def counted(replicas: int) -> str:

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from cacheaware.model.engine_memory import GIB
 from cacheaware.model.plan import Candidate, Plan
+from cacheaware.model.serving_load import Limit
 from cacheaware_sidecar.kv.blocks import DEFAULT_BLOCK_SIZE
 
 
@@ -45,7 +46,7 @@ def _dtype(made: Plan, chosen: Candidate) -> str:
         return "declared by the checkpoint"
     if "fp8" not in made.wish.gpu.tflops:
         return f"{made.wish.gpu.name} has no FP8 arithmetic: 16 bit"
-    full = chosen.point is not None and chosen.point.limit.value.startswith("KV")
+    full = chosen.point is not None and chosen.point.limit is Limit.KV
     if full:
         return (
             f"16 bit keeps the model's answers; the cache is what limits here, and fp8 would hold "

@@ -4,6 +4,7 @@ import io
 import json
 import re
 import shlex
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,30 @@ LARGE: dict[str, Any] = {
     "intermediate_size": 28672,
     "num_attention_heads": 64,
     "num_hidden_layers": 80,
+}
+LATENT: dict[str, Any] = {
+    "model_type": "deepseek_v3",
+    "first_k_dense_replace": 3,
+    "hidden_size": 7168,
+    "intermediate_size": 18432,
+    "kv_lora_rank": 512,
+    "max_position_embeddings": 163840,
+    "moe_intermediate_size": 2048,
+    "moe_layer_freq": 1,
+    "n_routed_experts": 256,
+    "n_shared_experts": 1,
+    "num_attention_heads": 128,
+    "num_experts_per_tok": 8,
+    "num_hidden_layers": 61,
+    "num_key_value_heads": 128,
+    "q_lora_rank": 1536,
+    "qk_nope_head_dim": 128,
+    "qk_rope_head_dim": 64,
+    "quantization_config": {"quant_method": "fp8", "weight_block_size": [128, 128]},
+    "tie_word_embeddings": False,
+    "torch_dtype": "bfloat16",
+    "v_head_dim": 128,
+    "vocab_size": 129280,
 }
 USUAL = ("--rate", 8, "--prompt", 1500, "--output", 300)
 
@@ -64,10 +89,10 @@ def answer(write, capsys):
     return ask
 
 
-def scalers(text: str) -> list[dict[str, Any]]:
-    """The objects below the tables."""
+def scaler_of(text: str) -> dict[str, Any]:
+    """The object below the tables."""
     at = text.index("apiVersion: ")
-    return [YAML(typ="safe").load(io.StringIO(text[at:]))]
+    return YAML(typ="safe").load(io.StringIO(text[at:]))
 
 
 def test_the_help_shows_an_example_that_runs(write, capsys, monkeypatch):
@@ -124,7 +149,7 @@ def test_the_table_says_what_fits_and_why(write, capsys):
 )
 def test_the_scaler_is_one_that_the_cluster_accepts(config, gpu, options, write, capsys):
     assert run(write(config), "--gpu", gpu, *USUAL, *options) in {0, 1}
-    (found,) = scalers(capsys.readouterr().out)
+    found = scaler_of(capsys.readouterr().out)
     accepted = CacheAwareScaler.model_validate(found)
     assert accepted.spec.mode == "Advise"
     assert accepted.spec.scale_target_ref.name == accepted.metadata.name == "chat-8b"
@@ -178,7 +203,7 @@ def test_a_model_too_large_for_a_node_is_sent_over_two(answer):
 
 
 def test_a_model_that_nothing_holds_is_said_to_be_too_large(answer):
-    code, told = answer({**LARGE, "num_hidden_layers": 8000})
+    code, told = answer({**LARGE, "hidden_size": 8192 * 32, "intermediate_size": 28672 * 32})
     assert code == 1
     assert told["findings"][0]["fix"] == "what would fit: a smaller model"
 
@@ -288,3 +313,94 @@ def test_weights_that_the_file_does_not_tell_can_be_named(answer):
     code, told = answer(odd, "--weights", "int4", gpu="l4")
     assert code == 0
     assert told["sizes"][0]["weight_bytes"] < 6 * 2**30
+
+
+@pytest.mark.parametrize(("name", "weights"), [("chat-NVFP4", "nvfp4"), ("chat-AWQ", "int4")])
+def test_a_name_that_says_more_than_the_file_is_told(write, capsys, name, weights):
+    path = write(LLAMA, f"{name}/config.json")
+    assert run(path, "--gpu", "h100", *USUAL, "-o", "json") == 0
+    ids = {one["id"]: one for one in json.loads(capsys.readouterr().out)["findings"]}
+    assert ids["StorageNotTold"]["fix"] == f"--weights {weights}"
+    assert run(path, "--gpu", "h100", *USUAL, "--weights", weights) == 0
+    assert "StorageNotTold" not in capsys.readouterr().out
+
+
+def test_a_large_mixture_in_eight_bits_needs_two_nodes_four_bits_or_larger_gpus(answer):
+    code, told = answer(LATENT)
+    assert code == 1
+    fix = told["findings"][0]["fix"]
+    assert "checkpoint in fp8" not in fix
+    for way in ("a checkpoint in int4 with TP 8", "TP 16 over two nodes", "8 x H200"):
+        assert way in fix
+
+
+def test_a_latent_cache_on_many_ranks_is_told(answer):
+    code, told = answer(LATENT, gpu="h200")
+    assert code == 0
+    ids = {one["id"]: one for one in told["findings"]}
+    assert "--data-parallel-size 8 --enable-expert-parallel" in ids["CacheReplicated"]["fix"]
+    assert "experts and a latent cache and quantised weights" in ids["SpeedNotMeasured"]["message"]
+
+
+def test_a_four_bit_model_is_not_told_to_take_four_bits(answer):
+    code, told = answer(LARGE, "--weights", "int4", "--count", 1, gpu="l4")
+    assert code == 1
+    assert "checkpoint" not in told["findings"][0]["fix"]
+
+
+def test_a_length_beyond_any_pool_is_shortened_or_stored_in_eight_bits(answer):
+    few = ("--count", 2, "--rate", 0.1, "--peak", 0.1)
+    code, told = answer(LARGE, *few, "--max-model-len", 40_000)
+    assert code == 1
+    assert "--kv-dtype fp8 with TP 2" in told["findings"][0]["fix"]
+    code, told = answer(LARGE, *few, "--max-model-len", 131_072, "--kv-dtype", "fp8")
+    assert code == 1
+    assert "--kv-dtype" not in told["findings"][0]["fix"]
+
+
+def test_a_request_that_is_too_long_in_itself_is_not_told_a_shorter_one(answer):
+    few = ("--count", 2, "--rate", 0.1, "--prompt", 100_000)
+    code, told = answer(LARGE, *few)
+    assert code == 1
+    assert "one request of 100,300 tokens needs" in told["findings"][0]["message"]
+    assert "--max-model-len" not in told["findings"][0]["fix"]
+
+
+def test_the_table_of_what_does_not_fit_ends_with_the_reason(write, capsys):
+    assert run(write(LARGE), "--gpu", "l4", *USUAL, "--count", 1) == 1
+    out = capsys.readouterr().out
+    assert "does not fit" in out
+    assert "DoesNotFit" in out
+    assert "apiVersion" not in out
+    assert "replicas:" not in out
+
+
+def test_the_table_of_a_missed_target_shows_the_memory_and_no_scaler(write, capsys):
+    odd = {**LLAMA, "num_attention_heads": 12, "head_dim": 128, "num_key_value_heads": 4}
+    assert run(write(odd), "--gpu", "h100", *USUAL, "--tpot", 0.01) == 1
+    out = capsys.readouterr().out
+    assert "misses tpot target" in out
+    assert "TP 8 can't be: num_attention_heads is 12" in out
+    assert "= KV pool" in out
+    assert "apiVersion" not in out
+
+
+def test_the_engine_is_told_the_cache_dtype(answer):
+    _, told = answer(LLAMA, "--kv-dtype", "fp8")
+    assert "--kv-cache-dtype fp8" in told["engine_options"]
+    assert told["sizes"][0]["kv_dtype"] == "fp8"
+
+
+def test_a_model_whose_blocks_are_unknown_is_planned_in_bytes(write, capsys, monkeypatch):
+    from cacheaware.model import plan as planning
+
+    exact = planning.geometry
+
+    def ungrouped(*args: Any) -> Any:
+        kept = exact(*args)
+        stages = tuple(replace(one, bytes_per_block=None) for one in kept.stages)
+        return replace(kept, groups=None, stages=stages)
+
+    monkeypatch.setattr(planning, "geometry", ungrouped)
+    assert run(write(LLAMA), "--gpu", "h100", *USUAL) == 0
+    assert "no blocks" in capsys.readouterr().out

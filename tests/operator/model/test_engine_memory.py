@@ -1,5 +1,6 @@
 """The memory of a rank, against what engines logged."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from cacheaware.model.engine_memory import (
     visible_bytes,
 )
 from cacheaware.model.gpus import GPUS, gpu_named
+from cacheaware.model.layers import Layer
 from cacheaware.model.precision import precision_of
 from cacheaware_sidecar.kv import Parallel, geometry
 
@@ -150,6 +152,11 @@ def test_experts_take_room_for_every_chosen_one():
 def test_a_latent_cache_is_widened_to_heads_in_prefill():
     found = activations(architecture({**LATENT, "num_experts_per_tok": 1}), 1, Scheduler(1000, 1))
     assert found.low == 1000 * 2 * (2 * 7168 + 128 * 2 * (192 + 128))
+
+
+def test_a_layer_without_parts_takes_its_input_and_the_residual():
+    empty = replace(architecture(LLAMA_8B), layers=(Layer(0, None, None, ()),))
+    assert activations(empty, 1, Scheduler(1000, 1)).low == 1000 * 2 * 2 * 4096
 
 
 def test_ranks_share_what_is_split():

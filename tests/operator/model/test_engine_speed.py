@@ -4,11 +4,14 @@ from typing import Any
 
 import pytest
 
-from cacheaware.model.engine_speed import DECODE_SHARE, PREFILL_SHARE, Roofs, roofs
+from cacheaware.model.architecture import architecture
+from cacheaware.model.engine_speed import DECODE_SHARE, PREFILL_SHARE, Replica, Roofs, roofs
 from cacheaware.model.gpus import gpu_named
+from cacheaware.model.precision import precision_of
 from cacheaware.model.serving_load import Load, rate_of, token_s
-from cacheaware.model.walk import Served
-from cacheaware_sidecar.kv import Parallel
+from cacheaware.model.walk import Served, walk
+from cacheaware.model.work import Phase, Step
+from cacheaware_sidecar.kv import Parallel, geometry
 
 LLAMA_8B: dict[str, Any] = {
     "model_type": "llama",
@@ -29,6 +32,13 @@ LLAMA_70B: dict[str, Any] = {
     "num_hidden_layers": 80,
 }
 
+
+def replica_of(config: dict[str, Any], gpu: str, ranks: int = 1) -> Replica:
+    on = gpu_named(gpu)
+    kept = geometry(config, Parallel(ranks))
+    return Replica(architecture(config), kept, precision_of(config, on), on)
+
+
 # AIConfigurator 0.12.0 (vLLM 0.24, bf16): tokens a second of a prompt of 2,048, and c0, c1, c2 of a
 # decode step: ms, ms per sequence, ms per 1,000 cached tokens. Sums of kernel times: real runs take
 # 20 % more for prompts and 8 % more for c0.
@@ -47,8 +57,7 @@ ROWS = pytest.mark.parametrize(("config", "gpu", "ranks", "tokens_per_s", "step"
 
 @ROWS
 def test_measured_prompts_and_steps_lie_within_the_shares(config, gpu, ranks, tokens_per_s, step):
-    served = Served(gpu_named(gpu), Parallel(ranks))
-    roof = roofs(config, served, 2048, 2048, 64)
+    roof = roofs(replica_of(config, gpu, ranks), 2048, 2048, 64)
     c0, c1, c2 = step
     prompt_s = 2048 / tokens_per_s * 1.2
     step_s = (1.08 * c0 + 64 * (c1 + c2 * 2.048)) / 1000
@@ -59,7 +68,7 @@ def test_measured_prompts_and_steps_lie_within_the_shares(config, gpu, ranks, to
 def test_the_expected_shares_are_the_middle_of_what_was_measured():
     prompts, steps = [], []
     for config, gpu, ranks, tokens_per_s, (c0, c1, c2) in MEASURED:
-        roof = roofs(config, Served(gpu_named(gpu), Parallel(ranks)), 2048, 2048, 16)
+        roof = roofs(replica_of(config, gpu, ranks), 2048, 2048, 16)
         prompts.append(roof.prompt_s / (2048 / tokens_per_s * 1.2))
         steps.append(roof.step_s[16] * 1000 / (1.08 * c0 + 16 * (c1 + c2 * 2.048)))
     assert sum(prompts) / len(prompts) == pytest.approx(PREFILL_SHARE.expected, abs=0.04)
@@ -78,7 +87,7 @@ def test_real_runs_are_met_within_a_third(gpu, batch, measured, ratios):
     run_s, token_ms = measured
     rate_ratio, token_ratio = ratios
     load = Load(10, 857, 653)
-    roof = roofs(LLAMA_8B, Served(gpu_named(gpu), Parallel()), 857, 857 + 326, 128)
+    roof = roofs(replica_of(LLAMA_8B, gpu), 857, 857 + 326, 128)
     speed = roof.speed(PREFILL_SHARE.expected, DECODE_SHARE.expected)
     assert rate_of(speed, load, batch) * run_s / 300 == pytest.approx(rate_ratio, abs=0.02)
     assert token_s(speed, load, batch) * 1000 / token_ms == pytest.approx(token_ratio, abs=0.02)
@@ -90,6 +99,12 @@ def test_a_small_models_steps_take_the_time_of_their_launches():
 
 
 def test_steps_are_computed_up_to_the_most_sequences():
-    served = Served(gpu_named("h100"), Parallel())
-    assert sorted(roofs(LLAMA_8B, served, 10, 10, 100).step_s) == [1, 4, 16, 64, 100]
-    assert sorted(roofs(LLAMA_8B, served, 10, 10, 1).step_s) == [1]
+    replica = replica_of(LLAMA_8B, "h100")
+    assert sorted(roofs(replica, 10, 10, 100).step_s) == [1, 4, 16, 64, 100]
+    assert sorted(roofs(replica, 10, 10, 1).step_s) == [1]
+
+
+@pytest.mark.parametrize("step", [Step(Phase.PREFILL, 500, 0, 1), Step(Phase.DECODE, 1, 500, 9)])
+def test_a_step_takes_as_long_as_a_walk_through_it(step):
+    walked = walk(LLAMA_70B, step, Served(gpu_named("h100"), Parallel(4)))
+    assert replica_of(LLAMA_70B, "h100", 4).seconds(step) == pytest.approx(walked.seconds)

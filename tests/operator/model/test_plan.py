@@ -178,6 +178,13 @@ def test_a_model_without_positions_is_planned_for_what_is_asked():
     assert "tells no positions" in why(made)["max-model-len"][1]
 
 
+def test_a_card_of_two_dies_is_two_gpus():
+    made = planned(LLAMA_8B, "mi250x")
+    assert made.wish.gpu.memory_gib == 64
+    assert made.wish.gpu.tflops["bf16"] == gpu_named("mi250x").tflops["bf16"] / 2
+    assert made.candidates[0].memory.visible.high < 64 * GIB
+
+
 def test_replicas_follow_the_rate():
     few, many = (planned(LLAMA_8B, "l40s", replace(LOAD, rate=rate)).replicas for rate in (5, 50))
     assert few.now < many.now
