@@ -2,13 +2,18 @@
 
 import re
 from pathlib import PurePath
-from typing import Any
+from typing import Any, Final
 
 from cacheaware.model.plan import Plan
 from cacheaware.names import API_VERSION, KIND
 
 _LONGEST = 53
 """Room for what workloads append to their names."""
+
+_AT_MOST: Final = 2
+"""Times the peak: where memory is nearly full the cautious end of the span has no bound."""
+_MOST_REPLICAS: Final = 10_000
+"""What the CacheAwareScaler's schema allows."""
 
 
 def name_of(path: str, model_type: str | None) -> str:
@@ -41,7 +46,8 @@ def scaler(made: Plan, name: str) -> dict[str, Any] | None:
     if chosen is None or replicas is None:
         return None
     count = made.wish.count
-    most = max(replicas.peak + 1, replicas.peak_span[1] or 0)
+    cautious = min(replicas.peak_span[1] or 0, _AT_MOST * replicas.peak)
+    most = min(max(replicas.peak + 1, cautious), _MOST_REPLICAS)
     if count is not None:
         most = max(1, min(most, count // chosen.tensor))
     now = min(replicas.now, most)

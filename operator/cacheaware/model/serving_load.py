@@ -135,18 +135,27 @@ def slowest(speed: Speed, load: Load) -> Limit | None:
 
 
 def _broken(speed: Speed, load: Load, batch: int) -> Limit | None:
-    rate = rate_of(speed, load, batch)
     if load.tpot_s is not None and token_s(speed, load, batch) > load.tpot_s:
         return Limit.TPOT
-    if load.ttft_s is not None and first_token_s(speed, rate, batch) > load.ttft_s:
+    rate = rate_of(speed, load, batch)
+    most = _prompts_s(speed, batch)
+    first = first_token_s(speed, min(rate, most), batch)
+    if load.ttft_s is not None and first > load.ttft_s:
         return Limit.TTFT
-    busy = rate * (speed.prefill_s + speed.step(batch))
-    return Limit.PREFILL if batch > 1 and busy > FULL else None
+    return Limit.PREFILL if batch > 1 and rate > most else None
+
+
+def _prompts_s(speed: Speed, batch: int) -> float:
+    """Prompts a second that fill the time for them to `FULL`, a step beside each."""
+    return FULL / (speed.prefill_s + speed.step(batch))
 
 
 def _point(speed: Speed, load: Load, batch: int, limit: Limit) -> Point:
-    rate = rate_of(speed, load, batch)
-    return Point(batch, rate, first_token_s(speed, rate, batch), token_s(speed, load, batch), limit)
+    rate, most = rate_of(speed, load, batch), _prompts_s(speed, batch)
+    if rate > most:  # one request at a time, of so few output tokens that prompts are all there is
+        rate, limit = most, Limit.PREFILL
+    first = first_token_s(speed, rate, batch)
+    return Point(batch, rate, first, token_s(speed, load, batch), limit)
 
 
 def replicas_for(rate: float, each: float) -> int:

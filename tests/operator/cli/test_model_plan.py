@@ -145,6 +145,7 @@ def test_the_table_says_what_fits_and_why(write, capsys):
         (LLAMA, "l40s", ("--ttft", 1000, "--tpot", 60, "--count", 64)),
         (LARGE, "h100", ("--peak", 8)),
         (LARGE, "h100", ("--count", 4)),
+        (LARGE, "h100", ("--rate", 100_000, "--peak", 1_000_000)),
     ],
 )
 def test_the_scaler_is_one_that_the_cluster_accepts(config, gpu, options, write, capsys):
@@ -404,3 +405,9 @@ def test_a_model_whose_blocks_are_unknown_is_planned_in_bytes(write, capsys, mon
     monkeypatch.setattr(planning, "geometry", ungrouped)
     assert run(write(LLAMA), "--gpu", "h100", *USUAL) == 0
     assert "no blocks" in capsys.readouterr().out
+
+
+def test_requests_of_one_token_have_a_plan(answer):
+    code, told = answer(LLAMA, "--prompt", 1, "--output", 1)
+    assert code == 0
+    assert told["replicas"]["at_work"]["ttft_s"] < 1

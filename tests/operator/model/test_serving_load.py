@@ -69,7 +69,7 @@ def test_max_num_seqs_limits_where_the_cache_is_large():
 def test_prefill_is_not_filled_beyond_its_share():
     point = best_point(FAST, LOAD, slots=10_000, sequences=1024)
     assert point.limit is Limit.PREFILL
-    assert point.rate * 0.06 <= 0.8 < rate_of(FAST, LOAD, point.batch + 1) * 0.06
+    assert point.rate * 0.06 <= 0.8 < rate_of(FAST, LOAD, point.batch + 2) * 0.06
 
 
 def test_targets_limit_before_the_cache_is_full():
@@ -92,6 +92,12 @@ def test_a_target_that_one_request_misses_can_not_be_met():
     alone = replace(LOAD, ttft_s=0.01)
     assert best_point(FAST, alone, slots=1, sequences=100) is None
     assert slowest(FAST, alone) is Limit.TTFT
+
+
+def test_requests_of_one_token_are_prompts_alone():
+    point = best_point(FAST, replace(LOAD, output=1), slots=1000, sequences=256)
+    assert (point.batch, point.limit) == (1, Limit.PREFILL)
+    assert point.rate == pytest.approx(0.8 / 0.06)
 
 
 def test_one_request_runs_even_where_it_fills_the_cache():
@@ -122,6 +128,8 @@ def test_a_point_keeps_every_limit(speed, load, slots):
         return
     assert 1 <= point.batch <= max(1, 0.8 * slots)
     assert point.rate > 0
+    assert math.isfinite(point.ttft_s)
+    assert point.rate * (speed.prefill_s + speed.step(point.batch)) <= 0.8 + 1e-9
     assert load.tpot_s is None or point.tpot_s <= load.tpot_s
     assert load.ttft_s is None or point.ttft_s <= load.ttft_s
 
