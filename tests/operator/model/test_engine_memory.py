@@ -113,6 +113,14 @@ def test_pools_that_engines_logged_lie_within_the_span(gpu, share, logged):
     assert pool.expected / GIB == pytest.approx(logged, abs=0.8)
 
 
+def test_the_pool_of_a_mixture_in_eight_bits_on_two_ranks_is_what_was_logged():
+    """vLLM 0.10.2, Qwen3-30B-A3B in FP8 on two L40S at 0.95: 25.91 GiB, 566,016 tokens."""
+    stored = {"quantization_config": {"quant_method": "fp8", "weight_block_size": [128, 128]}}
+    pool = memory_of({**MIXTURE, **stored}, "l40s", 2, 0.95).pool
+    assert pool.low / GIB < 25.91 < pool.high / GIB
+    assert pool.expected / GIB == pytest.approx(25.91, abs=0.8)
+
+
 def test_a_pool_is_the_budget_without_all_that_is_taken():
     memory = memory_of(LLAMA_8B, "l40s")
     rest = memory.weights + memory.activations.expected + memory.other.expected
