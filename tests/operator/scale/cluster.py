@@ -116,7 +116,8 @@ class Cluster(FakeApi):
         self.written.clear()
         states, writes, began = self.sidecars.asked, self.writes_seen, time.monotonic()
         changed = {}
-        for target in list(self.addresses)[:: max(1, len(self.addresses) // changes)][:changes]:
+        each = max(1, len(self.addresses) // max(1, changes))
+        for target in list(self.addresses)[::each][:changes]:
             await asyncio.sleep(max(0.0, seconds - PATIENCE_S) / changes)
             for address in self.addresses[target]:
                 one = self.sidecars.by_address[address]

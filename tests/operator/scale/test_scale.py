@@ -47,14 +47,8 @@ async def test_a_thousand_scalers_of_five_thousand_pods_keep_their_rounds(tmp_pa
         await told(cluster, START_S)
         await asyncio.sleep(2 * INTERVAL_S)  # the first statuses are written
         first = await asyncio.to_thread(metrics, port)
-        before, took = cpu_seconds(operator.pid), []
-        cluster.stdin.write(f"{SECONDS} {CHANGES}\n".encode())
-        reading = asyncio.create_task(told(cluster, 2 * SECONDS + 30))
-        while not reading.done():
-            took.append(timed())
-            await asyncio.sleep(1.0)
-        found = await reading
-        share = (cpu_seconds(operator.pid) - before) / found["seconds"]
+        steady = await measured(cluster, operator, SECONDS / 2, 0)
+        found = await measured(cluster, operator, SECONDS, CHANGES)
         megabytes = resident_mb(operator.pid)
         page = await asyncio.to_thread(metrics, port)
     finally:
@@ -62,13 +56,12 @@ async def test_a_thousand_scalers_of_five_thousand_pods_keep_their_rounds(tmp_pa
             if process is not None and process.returncode is None:
                 process.terminate()
                 await process.wait()
-    slow = max(1.0, sorted(took)[len(took) // 2] / YARDSTICK_S)
     gap, delay = p99(found["gaps"]), p99(found["delays"])
     with capsys.disabled():
         print(
-            f"\noperator, {SCALERS:,} scalers, {SCALERS * PODS_EACH:,} pods: {share:.1%} of a core"
-            f" on a machine that takes {slow:.2f} times as long, {megabytes:.0f} MB"
-            f"\n  {found['states_per_s']:,.0f} states/s, {found['writes_per_s']:.1f} writes/s"
+            f"\noperator, {SCALERS:,} scalers, {SCALERS * PODS_EACH:,} pods: {megabytes:.0f} MB"
+            f"\n  loads that wander: {cost(steady)}"
+            f"\n  {60 * CHANGES / SECONDS:.0f} fleets a minute that grow: {cost(found)}"
             f"\n  from round to round {gap:.2f} s p99, {max(found['gaps']):.2f} s at most;"
             f" a round <= {rounds_within(first, page)} s p99"
             f"\n  load change -> write: {delay:.2f} s p99 of {len(found['delays'])}"
@@ -78,6 +71,27 @@ async def test_a_thousand_scalers_of_five_thousand_pods_keep_their_rounds(tmp_pa
     assert megabytes <= MAX_MB
     assert float(rounds_within(first, page)) <= INTERVAL_S
     assert delay <= MAX_DELAY_S
+
+
+async def measured(cluster, operator, seconds, changes):
+    """What the cluster saw, the operator's share of a core, and how slow the machine was."""
+    before, took = cpu_seconds(operator.pid), []
+    cluster.stdin.write(f"{seconds} {changes}\n".encode())
+    reading = asyncio.create_task(told(cluster, 2 * seconds + 30))
+    while not reading.done():
+        took.append(timed())
+        await asyncio.sleep(1.0)
+    found = await reading
+    slow = max(1.0, sorted(took)[len(took) // 2] / YARDSTICK_S)
+    return {**found, "slow": slow, "share": (cpu_seconds(operator.pid) - before) / found["seconds"]}
+
+
+def cost(found):
+    """What a measured time took."""
+    return (
+        f"{found['share']:.1%} of a core on a machine that takes {found['slow']:.2f} times as long,"
+        f" {found['states_per_s']:,.0f} states/s, {found['writes_per_s']:.1f} writes/s"
+    )
 
 
 async def python(module, *arguments, **env):
