@@ -95,6 +95,8 @@ class Metrics:
         self._reasons: dict[tuple[str, str], str] = {}
         self._numbers: dict[tuple[str, str], tuple[float | None, ...]] = {}
         """What the gauges of a scaler show."""
+        self._series: dict[tuple[str, str], dict[Gauge, Gauge]] = {}
+        """A scaler's own series of each gauge: to look it up costs as much as all else here."""
         self._by_scaler: list[Gauge] = [
             self.desired, self.current, self.serving, self.starting, self.cordoned, self.unknown,
             self.usage, self.used, self.capacity, self.pending, self.running,
@@ -154,9 +156,10 @@ class Metrics:
     def _show_numbers(self, key: tuple[str, str], *values: float | None) -> None:
         """Show what has changed of the numbers, in the order of the gauges."""
         before = self._numbers.get(key, (None,) * len(values))
+        series = self._series.setdefault(key, {})
         for gauge, value, shown in zip(self._by_scaler, values, before, strict=True):
             if value != shown:
-                show(gauge, key, value)
+                show(gauge, key, value, series)
         self._numbers[key] = values
 
     def _show_reason(self, key: tuple[str, str], reason: str) -> None:
@@ -171,7 +174,7 @@ class Metrics:
     def undecided(self, namespace: str, name: str) -> None:
         """Nothing is known of a scaler's target now: the numbers of before are not shown on."""
         self._show_numbers((namespace, name), *([None] * len(self._by_scaler)))
-        del self._numbers[namespace, name]
+        del self._numbers[namespace, name], self._series[namespace, name]
         if (reason := self._reasons.pop((namespace, name), None)) is not None:
             self.reason.remove(namespace, name, reason)
 
@@ -184,12 +187,17 @@ class Metrics:
             metric.remove_by_labels(match)
 
 
-def show(gauge: Gauge, key: tuple[str, str], value: float | None) -> None:
+def show(
+    gauge: Gauge, key: tuple[str, str], value: float | None, series: dict[Gauge, Gauge]
+) -> None:
     """Set a gauge, or remove its series where the value is not known."""
     if value is None:
         gauge.remove(*key)
-    else:
-        gauge.labels(*key).set(value)
+        series.pop(gauge, None)
+        return
+    if gauge not in series:
+        series[gauge] = gauge.labels(*key)
+    series[gauge].set(value)
 
 
 def total(values: Iterable[float | None]) -> float | None:

@@ -14,7 +14,7 @@ from cacheaware.decide.decision import Decision
 from cacheaware.observe.target import Target
 from cacheaware.pods import PodRecord
 
-ROUNDS = 6
+ROUNDS = 12
 """A target is looked at for so many rounds as it was read."""
 
 

@@ -191,8 +191,8 @@ def without_worst(said: Floats, came: Floats, lead: int) -> tuple[Floats, Floats
     [[1.0, 1.0], [1.0, 2.0]]
     """
     worst = int((came - said).argmax())
-    around = slice(max(0, worst - lead), worst + lead + 1)
-    return np.delete(said, around), np.delete(came, around)
+    begin, end = max(0, worst - lead), worst + lead + 1
+    return np.concatenate((said[:begin], said[end:])), np.concatenate((came[:begin], came[end:]))
 
 
 def quantile_of(said: Floats, came: Floats) -> float:

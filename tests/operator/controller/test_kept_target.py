@@ -21,10 +21,10 @@ STEADY = Decision(desired=2, current=2, reason="Steady", message="")
 VICTIM = Victim(pod="p", uid="u", reason="idle")
 
 
-def test_what_was_read_holds_for_six_rounds():
+def test_what_was_read_holds_for_twelve_rounds():
     kept = Kept(TARGET, 100.0, [POD])
-    assert kept.holds([POD], 129.9, 5.0)
-    assert not kept.holds([POD], 130.0, 5.0)
+    assert kept.holds([POD], 159.9, 5.0)
+    assert not kept.holds([POD], 160.0, 5.0)
 
 
 @pytest.mark.parametrize("now", [[], [POD, POD], [replace(POD)]], ids=["gone", "more", "changed"])
@@ -57,7 +57,7 @@ async def test_a_steady_target_is_read_now_and_then_and_a_change_of_its_replicas
     await world.start()
     await world.until(lambda: world.status().get("decisions"))
     before = reads(world)
-    await world.rounds(8)
+    await world.rounds(16)
     assert 1 <= reads(world) - before <= 4
     await world.api.edit(DEPLOYMENTS, "demo", "chat", {"spec": {"replicas": 3}})
     await world.until(lambda: world.status()["currentReplicas"] == 3)
