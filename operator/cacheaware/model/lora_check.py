@@ -7,7 +7,8 @@ from typing import Any
 
 from cacheaware.doctor.findings import Finding, Severity, worst_first
 from cacheaware.model.lora_adapter import Adapter
-from cacheaware.model.lora_base import OUTSIDE, Base, Found
+from cacheaware.model.lora_base import OUTSIDE, Base, Found, core_of
+from cacheaware.model.lora_config import faults, layers_of, missing
 from cacheaware.model.lora_engines import Case, Outcome, outcomes, refused_by_vllm
 from cacheaware.model.lora_keys import Key, Part, Style, key_of, peft_name
 from cacheaware.model.lora_tensors import Tensor, Values, values_of
@@ -85,7 +86,7 @@ def check(adapter: Adapter, base: Base) -> Report:
     values = {one.name: values_of(one) for one in adapter.tensors}
     seen = Seen(lines, adapter.config or {}, base, values)
     subject = adapter.weights.name
-    rules = (names, unbound, fusions, shapes, ranks, pairs, doubles, zeros, settings)
+    rules = (names, unbound, fusions, shapes, ranks, pairs, doubles, zeros, settings, layers)
     told = [replace(one, subject=subject) for rule in rules for one in rule(seen)]
     if adapter.config is None:
         told.append(
@@ -95,6 +96,8 @@ def check(adapter: Adapter, base: Base) -> Report:
                 "cacheaware lora fix writes one from the tensors",
             )
         )  # fmt: skip
+    else:
+        told += [replace(one, subject=subject) for one in values_told(adapter.config)]
     cases = [Case(one.tensor.name, one.key, one.found, base) for one in lines]
     return Report(lines, tuple(worst_first(told)), tuple(outcomes(cases)))
 
@@ -339,6 +342,46 @@ def zeros(seen: Seen) -> Iterator[Finding]:
             "lora-finite", Severity.ERROR, "",
             f"NaN or Inf: {some(broken)}: every answer with this adapter is corrupt",
             "take an earlier checkpoint",
+        )  # fmt: skip
+
+
+def values_told(config: Mapping[str, Any]) -> Iterator[Finding]:
+    """What adapter_config.json says in a way that nobody can read, or doesn't say."""
+    for fault in faults(config):
+        yield Finding(
+            "lora-config", Severity.ERROR, "", f"adapter_config.json: {fault}",
+            "write what the adapter was trained with",
+        )  # fmt: skip
+    if lacking := missing(config):
+        yield Finding(
+            "lora-config", Severity.ERROR, "",
+            f"adapter_config.json has no {', '.join(lacking)}: vLLM refuses it",
+            "cacheaware lora fix writes them from the tensors; check lora_alpha",
+        )  # fmt: skip
+
+
+def layers(seen: Seen) -> Iterator[Finding]:
+    """Layers that have tensors, against those that adapter_config.json names."""
+    told = layers_of(seen.config)
+    if told is None:
+        return
+    have: dict[int, Line] = {}
+    for one in seen.lines:
+        if one.key and one.key.part in OTHER_HALF and isinstance(one.found, Found):
+            if place := core_of(one.found.modules[0].name):
+                have.setdefault(place[0], one)
+    if missed := sorted(set(have) - told):
+        yield Finding(
+            "lora-target", Severity.ERROR, "",
+            f"layers_to_transform leaves out layer {missed[0]}, which has tensors, such as"
+            f" {have[missed[0]].tensor.name}: PEFT makes no place for them and drops them",
+            "name in layers_to_transform every layer that was trained",
+        )  # fmt: skip
+    if unused := sorted(told - set(have)):
+        yield Finding(
+            "lora-target", Severity.WARNING, "",
+            f"layers_to_transform names layer {unused[0]}, for which there is no tensor",
+            "remove what was never trained; or tensors of it were lost when it was saved",
         )  # fmt: skip
 
 

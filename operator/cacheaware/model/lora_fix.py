@@ -16,6 +16,7 @@ from typing import Any
 from cacheaware.model.lora_adapter import CONFIG, Adapter
 from cacheaware.model.lora_base import Base, Found, Matrix
 from cacheaware.model.lora_check import Line, line_of
+from cacheaware.model.lora_config import faults
 from cacheaware.model.lora_keys import Key, Part, Style, peft_name
 from cacheaware.model.lora_safetensors import write_safetensors
 from cacheaware.model.lora_tensors import SIZES, LoraFileError, Tensor, rows_of, transposed
@@ -50,8 +51,11 @@ def fixed(adapter: Adapter, base: Base) -> Fixed:
     """A corrected copy of an adapter.
 
     Raises:
-        LoraFileError: two tensors would get the same key, or nothing binds.
+        LoraFileError: two tensors would get the same key, nothing binds, or a value in
+            adapter_config.json can't be read, so that the scale isn't known.
     """
+    if wrong := faults(adapter.config or {}):
+        raise LoraFileError(f"{CONFIG}: {wrong[0]}")
     lines = [line_of(one, base) for one in adapter.tensors]
     alphas = alphas_of(lines)
     placed: list[Placed] = []
@@ -287,12 +291,15 @@ def write(made: Fixed, out: Path) -> None:
     """Write a copy to a folder that is not there or empty.
 
     Raises:
-        LoraFileError: it holds something.
+        LoraFileError: it holds something, or an alpha is no finite number.
         OSError: it can't be written.
     """
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise LoraFileError(f"--out is {str(out)!r}: allowed is a folder that is new or empty")
+    try:
+        text = json.dumps(made.config, indent=2, sort_keys=True, allow_nan=False)
+    except ValueError as error:
+        raise LoraFileError("an alpha of it is NaN or infinite: allowed are numbers") from error
     out.mkdir(parents=True, exist_ok=True)
     write_safetensors(out / WEIGHTS, (one.tensor for one in made.placed), {"format": "pt"})
-    text = json.dumps(made.config, indent=2, sort_keys=True, allow_nan=False)
     (out / CONFIG).write_text(text + "\n", encoding="utf-8")

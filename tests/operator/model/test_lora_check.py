@@ -187,3 +187,95 @@ def test_a_huge_adapter_config_and_an_empty_file_are_refused(tmp_path):
         read_adapter(folder)
     with pytest.raises(LoraFileError, match="no tensor"):
         read_adapter(adapter(tmp_path / "b", {}))
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        *(("r", one) for one in ("4", True, None, "1e999", 4.0, 0, -1, [4], 10**400)),
+        *(("lora_alpha", one) for one in ("x", 0, -3, None, True, 10**400)),
+        ("lora_alpha", float("nan")),
+        ("lora_alpha", float("inf")),
+        ("lora_dropout", "x"),
+        ("alpha_pattern", {"q_proj": "z"}),
+        ("alpha_pattern", {"q_proj": 0}),
+        ("alpha_pattern", [1]),
+        ("rank_pattern", {"(": 4}),
+        ("rank_pattern", {"q_proj": "4"}),
+        ("rank_pattern", {"q_proj": True}),
+        ("rank_pattern", ["q_proj"]),
+        ("rank_pattern", "q_proj"),
+        ("target_modules", 5),
+        ("target_modules", "("),
+        ("target_modules", ["q_proj", 5]),
+        ("exclude_modules", {}),
+        ("peft_type", "PREFIX_TUNING"),
+        ("peft_type", None),
+        ("layers_to_transform", "x"),
+        ("layers_to_transform", [True]),
+        ("layers_to_transform", -1),
+        ("layer_replication", [[0]]),
+        ("modules_to_save", 5),
+        ("modules_to_save", "score"),
+        ("bias", []),
+        ("use_dora", "false"),
+        ("use_rslora", "false"),
+        ("init_lora_weights", {}),
+        ("some_other_field", {"deep": [float("nan")]}),
+    ],
+)
+def test_a_value_that_nobody_can_read_is_an_error_that_names_its_field(tmp_path, field, value):
+    report = found(tmp_path, Q, **{field: value})
+    told = [one for one in report.findings if one.id == "lora-config"]
+    assert [one.severity for one in told] == ["error"]
+    assert f"{field} " in told[0].message
+    assert "allowed " in told[0].message
+    assert len(told[0].message) < 250
+
+
+def test_a_rank_beyond_all_floats_is_an_error(tmp_path):
+    folder = adapter(tmp_path, Q)
+    path = folder / "adapter_config.json"
+    path.write_text(path.read_text().replace(f'"r": {RANK}', '"r": 1e999'))
+    told = only(check(read_adapter(folder), BASE), "lora-config")
+    assert "r is inf" in told.message
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"lora_alpha": 0.5, "lora_dropout": 0.0, "bias": "none", "use_rslora": True},
+        {"rank_pattern": {}, "alpha_pattern": {"q_proj": 3.5}, "modules_to_save": None},
+        {"rank_pattern": None, "layers_to_transform": None, "layers_pattern": None},
+        {"layers_to_transform": 0, "layers_pattern": "layers"},
+        {"layers_to_transform": [0]},
+        {"layers_to_transform": []},
+        {"target_modules": ".*q_proj", "exclude_modules": ["lm_head"]},
+        {"target_modules": None, "target_parameters": ["experts.down_proj"]},
+        {"init_lora_weights": "gaussian", "use_dora": False, "layer_replication": None},
+    ],
+)
+def test_values_that_peft_writes_are_no_findings(tmp_path, config):
+    assert found(tmp_path, Q, **config).findings == ()
+
+
+@pytest.mark.parametrize("field", ["r", "lora_alpha", "target_modules"])
+def test_a_field_without_which_vllm_refuses_is_missed(tmp_path, field):
+    folder = adapter(tmp_path, Q)
+    path = folder / "adapter_config.json"
+    told = json.loads(path.read_text())
+    del told[field]
+    path.write_text(json.dumps(told))
+    assert f"has no {field}:" in only(check(read_adapter(folder), BASE), "lora-config").message
+
+
+def test_a_layer_that_the_config_leaves_out_is_an_error(tmp_path):
+    second = {key.replace("layers.0", "layers.1"): one for key, one in Q.items()}
+    told = only(found(tmp_path, Q | second, layers_to_transform=[0]), "lora-target")
+    assert told.severity == "error"
+    assert "leaves out layer 1" in told.message
+
+
+def test_a_layer_that_the_config_names_and_no_tensor_has_is_told(tmp_path):
+    told = only(found(tmp_path, Q, layers_to_transform=[0, 1]), "lora-target")
+    assert (told.severity, "names layer 1" in told.message) == ("warning", True)

@@ -397,3 +397,24 @@ def test_features_of_the_test_model_are_those_of_its_config():
     for word, (inputs, outputs) in list(FEATURES.items())[:7]:
         module = base.modules[f"model.layers.0.{WORDS[word]}.{word}"]
         assert (module.inputs, module.outputs) == (inputs, outputs)
+
+
+@pytest.mark.parametrize(
+    "config", [{"lora_alpha": float("nan")}, {"lora_alpha": "8"}, {"r": "4"}, {"use_rslora": "no"}]
+)
+def test_a_scale_that_cannot_be_read_is_not_guessed(tmp_path, config):
+    given = pair("model.layers.0.self_attn.q_proj.lora_A", "model.layers.0.self_attn.q_proj.lora_B",
+                 "q_proj")  # fmt: skip
+    read, base = opened(tmp_path / "in", given, adapter_config=config)
+    with pytest.raises(LoraFileError, match=f"{next(iter(config))} is .*allowed"):
+        fixed(read, base)
+
+
+def test_an_alpha_of_the_file_that_is_no_number_is_refused_before_anything_is_written(tmp_path):
+    path = "lora_te_model_layers_0_self_attn_q_proj"
+    given = pair(f"{path}.lora_down.weight", f"{path}.lora_up.weight", "q_proj")
+    given[f"{path}.alpha"] = tensor([], values=[float("nan")])
+    read, base = opened(tmp_path / "in", given)
+    with pytest.raises(LoraFileError, match="NaN or infinite"):
+        write(fixed(read, base), tmp_path / "out")
+    assert not (tmp_path / "out").exists()

@@ -13,11 +13,12 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 from transformers.utils import logging
 
-from cacheaware.model.lora_adapter import read_adapter
+from cacheaware.model.lora_adapter import CONFIG, read_adapter
 from cacheaware.model.lora_base import Base
 from cacheaware.model.lora_check import check
+from cacheaware.model.lora_config import faults
 from cacheaware.model.lora_keys import Part
-from cacheaware.model.lora_tensors import Tensor
+from cacheaware.model.lora_tensors import LoraFileError, Tensor
 from cacheaware.model.modules import Form, Module, Role
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
@@ -115,6 +116,8 @@ def adapted(model: Any, folder: Path) -> tuple[int, int]:
         if one.binds and one.key is not None and one.key.part in {Part.A, Part.B}:
             halves.setdefault(one.key.path, {})[one.key.part] = one.tensor
     config = adapter.config or {}
+    if wrong := faults(config):
+        raise LoraFileError(f"{CONFIG}: {wrong[0]}")
     changed = 0
     for name, both in halves.items():
         if name in modules and len(both) == 2:
