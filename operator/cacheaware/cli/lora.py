@@ -1,5 +1,6 @@
 """`cacheaware lora`: does an adapter bind to its base model, and a copy that does."""
 
+import os
 import sys
 from dataclasses import asdict
 from pathlib import Path
@@ -83,14 +84,16 @@ def fix(
 
     base = base_at(config)
     read = adapter_at(adapter)
-    target = Path(out)
-    if target.resolve() in {read.weights.resolve(), read.weights.parent.resolve()}:
-        raise BadInputError(f"--out is {printable(out)!r}, the input: allowed is a new folder")
+    target = new_folder(out, read.weights)
     try:
         made = fixed(read, base)
         write(made, target)
     except LoraFileError as error:
-        raise BadInputError(str(error)) from error
+        raise BadInputError(printable(str(error))) from error
+    except OSError as error:
+        raise BadInputError(
+            f"--out is {printable(out)!r}: can't be written: {error.strerror or error}"
+        ) from error
     proof = adapter_at(out)
     report = checked(proof, base)
     if output is Format.JSON:
@@ -98,6 +101,36 @@ def fix(
     else:
         show_copy(made, proof, report)
     return 0 if report.well and not made.left_out else 1
+
+
+def new_folder(out: str, weights: Path) -> Path:
+    """The folder for the copy, which may be neither the input's nor below it.
+
+    The input's folder is the one as named and, behind links, the one where the tensors lie.
+
+    Raises:
+        BadInputError: it is, or no folder can be there.
+    """
+    told = f"--out is {printable(out)!r}"
+    if not out or "\0" in out:
+        raise BadInputError(f"{told}: allowed is the name of a new folder")
+    target = Path(out)
+    try:
+        real = target.resolve()
+        inputs = {weights.parent.resolve(), weights.resolve().parent}
+        if any(one == real or one in real.parents for one in inputs):
+            raise BadInputError(
+                f"{told}, at or below the input's folder: allowed is a new folder elsewhere"
+            )
+        if target.is_symlink() and not target.exists():
+            raise BadInputError(f"{told}, a link to nothing: allowed is a new folder")
+        above = next(one for one in real.parents if os.path.lexists(one))
+        if not above.is_dir():
+            raise BadInputError(f"{told}, below a file: allowed is a new folder")
+    except (OSError, RuntimeError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise BadInputError(f"{told}: can't be a folder: {why}") from error
+    return target
 
 
 def base_at(name: str) -> "Base":
@@ -128,6 +161,8 @@ def adapter_at(name: str) -> "Adapter":
     from cacheaware.model.lora_adapter import read_adapter
     from cacheaware.model.lora_tensors import LoraFileError
 
+    if "\0" in name:
+        raise BadInputError(f"ADAPTER is {printable(name)!r}: allowed is a folder's or file's name")
     try:
         return read_adapter(Path(name))
     except LoraFileError as error:

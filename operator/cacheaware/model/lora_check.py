@@ -367,9 +367,10 @@ def layers(seen: Seen) -> Iterator[Finding]:
         return
     have: dict[int, Line] = {}
     for one in seen.lines:
-        if one.key and one.key.part in OTHER_HALF and isinstance(one.found, Found):
-            if place := core_of(one.found.modules[0].name):
-                have.setdefault(place[0], one)
+        half = one.key is not None and one.key.part in OTHER_HALF
+        place = core_of(one.found.modules[0].name) if isinstance(one.found, Found) else None
+        if half and place:
+            have.setdefault(place[0], one)
     if missed := sorted(set(have) - told):
         yield Finding(
             "lora-target", Severity.ERROR, "",

@@ -150,3 +150,64 @@ def test_the_example_of_the_help_runs(tmp_path, capsys, monkeypatch, name):
     words = shlex.split(command.epilog.removeprefix("Example: "))
     assert words[:3] == ["cacheaware", "lora", name]
     assert ran(capsys, *words[1:])[0] == 0
+
+
+def refused(capsys, folder, config, out_dir):
+    """What `lora fix` says when it refuses; nothing may have changed in the input's folder."""
+    before = sorted(folder.rglob("*"))
+    given = ("lora", "fix", str(folder), "--config", config, "--out", str(out_dir))
+    code, out, err = ran(capsys, *given)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert "--out is" in err
+    assert "allowed is" in err
+    assert sorted(folder.rglob("*")) == before
+    return err
+
+
+@pytest.mark.parametrize("below", ["", "sub", "sub/deeper", "../a/sub", "../other/../a"])
+def test_a_copy_at_or_below_the_input_is_refused(tmp_path, config, capsys, below):
+    folder = adapter(tmp_path / "a", keys(NAME))
+    assert "below the input's folder" in refused(capsys, folder, config, f"{folder}/{below}")
+
+
+def test_a_copy_below_the_input_behind_links_is_refused(tmp_path, config, capsys):
+    folder = adapter(tmp_path / "a", keys(NAME))
+    (tmp_path / "link").symlink_to(folder)
+    told = refused(capsys, folder, config, tmp_path / "link" / "sub")
+    assert "below the input's folder" in told
+    assert "below" in refused(capsys, tmp_path / "link", config, folder / "sub")
+    linked = tmp_path / "b"
+    linked.mkdir()
+    (linked / "adapter_model.safetensors").symlink_to(folder / "adapter_model.safetensors")
+    assert "below" in refused(capsys, linked, config, folder / "sub")
+    assert "below" in refused(capsys, linked, config, linked / "sub")
+
+
+def test_a_copy_where_no_folder_can_be_is_one_clear_line(tmp_path, config, capsys):
+    folder = adapter(tmp_path / "a", keys(NAME))
+    (tmp_path / "dangling").symlink_to(tmp_path / "nothing")
+    assert "a link to nothing" in refused(capsys, folder, config, tmp_path / "dangling")
+    assert "below a file" in refused(capsys, folder, config, f"{config}/sub/deeper")
+    refused(capsys, folder, config, "x\0y")
+    refused(capsys, folder, config, "")
+    refused(capsys, folder, config, config)
+
+
+def test_a_copy_that_cannot_be_written_is_one_clear_line(tmp_path, config, capsys):
+    folder = adapter(tmp_path / "a", keys(NAME))
+    given = ("lora", "fix", str(folder), "--config", config, "--out", str(tmp_path / ("x" * 300)))
+    code, out, err = ran(capsys, *given)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert "--out is" in err
+
+
+def test_an_adapters_name_with_a_zero_byte_is_one_line(config, capsys):
+    code, out, err = ran(capsys, "lora", "check", "x\0y", "--config", config)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert "ADAPTER is" in err
+
+
+def test_a_copy_beside_the_input_is_allowed(tmp_path, config, capsys):
+    folder = adapter(tmp_path / "a", keys(NAME))
+    given = ("lora", "fix", str(folder), "--config", config, "--out", f"{folder}-fixed")
+    assert ran(capsys, *given)[0] == 0
