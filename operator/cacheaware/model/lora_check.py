@@ -11,7 +11,13 @@ from cacheaware.model.lora_base import OUTSIDE, Base, Found, core_of
 from cacheaware.model.lora_config import faults, layers_of, missing
 from cacheaware.model.lora_engines import Case, Outcome, outcomes, refused_by_vllm
 from cacheaware.model.lora_keys import Key, Part, Style, key_of, peft_name
-from cacheaware.model.lora_tensors import Tensor, Values, values_of
+from cacheaware.model.lora_tensors import (
+    EIGHT_BIT_FLOATS,
+    EXPONENTS,
+    Tensor,
+    Values,
+    values_of,
+)
 
 HALVES = {Part.A: Part.B, Part.B: Part.A}
 EMBEDDING_HALVES = {Part.EMBEDDING_A: Part.EMBEDDING_B, Part.EMBEDDING_B: Part.EMBEDDING_A}
@@ -86,7 +92,7 @@ def check(adapter: Adapter, base: Base) -> Report:
     values = {one.name: values_of(one) for one in adapter.tensors}
     seen = Seen(lines, adapter.config or {}, base, values)
     subject = adapter.weights.name
-    rules = (names, unbound, fusions, shapes, ranks, pairs, doubles, zeros, settings, layers)
+    rules = (names, unbound, fusions, shapes, ranks, pairs, doubles, zeros, types, settings, layers)
     told = [replace(one, subject=subject) for rule in rules for one in rule(seen)]
     if adapter.config is None:
         told.append(
@@ -342,6 +348,27 @@ def zeros(seen: Seen) -> Iterator[Finding]:
             "lora-finite", Severity.ERROR, "",
             f"NaN or Inf: {some(broken)}: every answer with this adapter is corrupt",
             "take an earlier checkpoint",
+        )  # fmt: skip
+
+
+def types(seen: Seen) -> Iterator[Finding]:
+    """Types that hold a weight only together with a scale, for which LoRA's files have no key."""
+    lines = [one for one in seen.lines if one.key and not one.helper]
+    whole = [one for one in lines if one.tensor.dtype not in {*EXPONENTS, *EIGHT_BIT_FLOATS}]
+    eight = [one for one in lines if one.tensor.dtype in EIGHT_BIT_FLOATS]
+    if whole:
+        yield Finding(
+            "lora-dtype", Severity.ERROR, "",
+            f"their type is {whole[0].tensor.dtype}, which has no fractions: {some(whole)}: no"
+            " engine knows a scale for them and takes the whole numbers as the weights",
+            "save the adapter in BF16, F16 or F32, with its scales multiplied in",
+        )  # fmt: skip
+    if eight:
+        yield Finding(
+            "lora-dtype", Severity.WARNING, "",
+            f"their type is {eight[0].tensor.dtype}: {some(eight)}: no engine knows a scale for"
+            " them; whether they are zero, NaN or Inf was not checked",
+            "save the adapter in BF16, F16 or F32, with its scales multiplied in",
         )  # fmt: skip
 
 

@@ -16,6 +16,8 @@ from cacheaware.model.lora_tensors import SIZES, LoraFileError, Tensor
 
 LARGEST_HEADER = 100_000_000
 LENGTH = 8
+SMALLEST = LENGTH + len("{}")
+METADATA = "__metadata__"
 MOST_DIMENSIONS = 8
 
 
@@ -39,10 +41,15 @@ def read_safetensors(path: Path) -> list[Tensor]:
     size = path.stat().st_size
     with path.open("rb") as file:
         length = int.from_bytes(file.read(LENGTH), "little")
-        if size < LENGTH or length > min(LARGEST_HEADER, size - LENGTH):
+        if size < SMALLEST:
+            raise LoraFileError(
+                f"is no safetensors, a file of {size} bytes: allowed are {SMALLEST} or more, which"
+                " a length and a header take"
+            )
+        if length > min(LARGEST_HEADER, size - LENGTH):
             raise LoraFileError(
                 f"the header's length is {length:,} bytes: allowed are at most"
-                f" {min(LARGEST_HEADER, max(0, size - LENGTH)):,} in a file of {size:,}"
+                f" {min(LARGEST_HEADER, size - LENGTH):,} in a file of {size:,}"
             )
         header = file.read(length)
     places = sorted(places_of(header), key=lambda one: (one.start, one.end))
@@ -77,7 +84,30 @@ def places_of(header: bytes) -> list[Place]:
         raise LoraFileError(f"the header is no JSON: {error}") from error
     if not isinstance(found, dict):
         raise LoraFileError("the header is no JSON object of tensors")
-    return [place_of(name, one) for name, one in found.items() if name != "__metadata__"]
+    check_metadata(found.get(METADATA))
+    return [place_of(name, one) for name, one in found.items() if name != METADATA]
+
+
+def check_metadata(metadata: Any) -> None:
+    """Refuse metadata that the format's own reader refuses; none, or null, is well.
+
+    Raises:
+        LoraFileError: it is no object of strings.
+    """
+    if metadata is None:
+        return
+    if not isinstance(metadata, dict):
+        raise LoraFileError(
+            f"{METADATA} is {short(metadata)}: allowed is an object whose values are strings"
+        )
+    for key, value in metadata.items():
+        if not isinstance(value, str):
+            raise LoraFileError(f"{METADATA}: {short(key)} is {short(value)}: allowed is a string")
+
+
+def short(value: Any) -> str:
+    """A value, cut where it is long."""
+    return f"{value!r:.60}"
 
 
 def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -142,7 +172,7 @@ def check_cover(places: list[Place], size: int) -> None:
 def write_safetensors(path: Path, tensors: Iterable[Tensor], metadata: dict[str, str]) -> None:
     """Write a new file; wide types first, so that each tensor lies aligned."""
     ordered = sorted(tensors, key=lambda one: (-SIZES[one.dtype], one.name))
-    header: dict[str, Any] = {"__metadata__": metadata}
+    header: dict[str, Any] = {METADATA: metadata}
     at = 0
     for one in ordered:
         header[one.name] = {

@@ -19,6 +19,7 @@ SIZES = {
 """Bytes of an element, by safetensors' name of its type."""
 EXPONENTS = {"F16": 0x7C00, "BF16": 0x7F80, "F32": 0x7F80, "F64": 0x7FF0}
 """The exponent's bits in the highest 16 bits of an element: all set, it is Inf or NaN."""
+EIGHT_BIT_FLOATS = frozenset({"F8_E4M3", "F8_E5M2"})
 SIGN = 0x8000
 
 

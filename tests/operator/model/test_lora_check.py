@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from tests.operator.model.adapters import LLAMA, RANK, adapter, pair, tensor
+from tests.operator.model.adapters import LLAMA, RANK, adapter, pair, safetensors, tensor
 
 from cacheaware.model.lora_adapter import read_adapter
 from cacheaware.model.lora_base import base_of
@@ -279,3 +279,25 @@ def test_a_layer_that_the_config_leaves_out_is_an_error(tmp_path):
 def test_a_layer_that_the_config_names_and_no_tensor_has_is_told(tmp_path):
     told = only(found(tmp_path, Q, layers_to_transform=[0, 1]), "lora-target")
     assert (told.severity, "names layer 1" in told.message) == ("warning", True)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "form", "severity"),
+    [
+        ("I8", "<b", "error"),
+        ("U8", "<B", "error"),
+        ("BOOL", "<?", "error"),
+        ("I32", "<i", "error"),
+        ("I64", "<q", "error"),
+        ("F8_E4M3", "<B", "warning"),
+        ("F8_E5M2", "<B", "warning"),
+    ],
+)
+def test_weights_that_need_a_scale_are_told(tmp_path, dtype, form, severity):
+    folder = adapter(tmp_path, Q)
+    ones = {key: (shape, [1] * len(values)) for key, (shape, values) in Q.items()}
+    safetensors(folder / "adapter_model.safetensors", ones, form, dtype)
+    told = only(check(read_adapter(folder), BASE), "lora-dtype")
+    assert told.severity == severity
+    assert dtype in told.message
+    assert "2 tensors" in told.message

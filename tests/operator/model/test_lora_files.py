@@ -74,7 +74,11 @@ def test_what_is_written_is_read_back(tmp_path):
         pytest.param({"x": entry([2], 0, 8, ["F32"])}, 8, "allowed are BOOL", id="type's type"),
         pytest.param({"x": [1]}, 0, "dtype is None", id="entry"),
         pytest.param([1], 0, "no JSON object", id="list"),
-        pytest.param(b"{", 0, "no JSON", id="broken"),
+        pytest.param({"__metadata__": []}, 0, "__metadata__ is []", id="metadata's list"),
+        pytest.param({"__metadata__": "x"}, 0, "__metadata__ is 'x'", id="metadata's text"),
+        pytest.param({"__metadata__": {"a": 5}}, 0, "'a' is 5: allowed is a string", id="metadata"),
+        pytest.param({"__metadata__": {"a": None}}, 0, "'a' is None", id="metadata's null"),
+        pytest.param(b"{ ", 0, "no JSON", id="broken"),
         pytest.param(b"[" * 100_000, 0, "nested too deeply", id="deep"),
         pytest.param(b'{"x": 1, "x": 2}', 0, "'x' twice", id="twice"),
     ],
@@ -238,3 +242,17 @@ def test_other_files_than_torchs_zip_are_refused(tmp_path):
         read_torch(torch_file(tmp_path / "e", b"\x80\x02}"))
     with pytest.raises(LoraFileError, match="broken"):
         read_torch(torch_file(tmp_path / "f", b"\x80\x02tR."))
+
+
+@pytest.mark.parametrize("metadata", [{"format": "pt"}, {}, None])
+def test_metadata_of_strings_is_read_over(tmp_path, metadata):
+    header = {"__metadata__": metadata, "x": entry([1], 0, 4)}
+    path = raw_file(tmp_path / "a", header, b"\0" * 4)
+    assert [one.name for one in read_safetensors(path)] == ["x"]
+
+
+@pytest.mark.parametrize("size", [0, 1, 7, 8, 9])
+def test_a_file_too_short_for_a_header_is_told_as_such(tmp_path, size):
+    (tmp_path / "a").write_bytes(b"\1" * size)
+    with pytest.raises(LoraFileError, match=f"a file of {size} bytes: allowed are 10 or more"):
+        read_safetensors(tmp_path / "a")
