@@ -159,7 +159,7 @@ def missing(config: Mapping[str, Any]) -> list[str]:
 
 def layers_of(config: Mapping[str, Any]) -> frozenset[int] | None:
     """The layers that the adapter is for; None for all of them, or where they can't be told."""
-    layers = config.get("layers_to_transform")
+    layers: Any = config.get("layers_to_transform")
     if is_layer(layers):
         return frozenset({layers})
     return frozenset(layers) if layers and is_layers(layers) else None
