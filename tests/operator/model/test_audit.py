@@ -94,6 +94,34 @@ def test_the_cost_of_replicated_heads_is_told_in_bytes():
     assert "262,144 B a token instead of 131,072: 131,072 B (50%) are copies" in found.message
 
 
+GEMMA4 = {
+    "model_type": "gemma4_text", "architectures": ["Gemma4ForCausalLM"], "dtype": "bfloat16",
+    "hidden_size": 5376, "intermediate_size": 21504, "num_hidden_layers": 6,
+    "num_attention_heads": 32, "num_key_value_heads": 16, "num_global_key_value_heads": 4,
+    "head_dim": 256, "global_head_dim": 512, "attention_k_eq_v": True, "vocab_size": 262144,
+    "sliding_window": 1024, "max_position_embeddings": 262144, "tie_word_embeddings": True,
+    "layer_types": ["sliding_attention"] * 5 + ["full_attention"],
+    "hidden_activation": "gelu_pytorch_tanh", "rms_norm_eps": 1e-6,
+}  # fmt: skip
+"""Layers with a window have 16 KV heads, the others 4."""
+
+
+@pytest.mark.parametrize("ranks", [8, 16, 32])
+def test_the_advised_ranks_keep_each_head_once_where_layers_have_different_heads(ranks):
+    (found,) = [one for one in audit("c", GEMMA4, tp(ranks)) if one.id == "kv-heads-replicated"]
+    assert found.message.startswith("4 to 16, by layer, KV heads")
+    advised = int(re.search(r"--tp (\d+)", found.fix)[1])
+    assert advised == 4
+    assert "kv-heads-replicated" not in ids(GEMMA4, tp(advised))
+
+
+def test_ranks_are_held_against_the_heads_of_every_layer():
+    assert "tp-kv-heads" not in ids(GEMMA4, tp(8))
+    odd = GEMMA4 | {"num_attention_heads": 48, "num_key_value_heads": 24,
+                    "num_global_key_value_heads": 4}  # fmt: skip
+    assert "tp-kv-heads" in ids(odd, tp(16))
+
+
 def test_heads_that_do_not_fill_the_hidden_size_are_no_fault():
     assert ids(QWEN3_MOE) == []
     assert QWEN3_MOE["num_attention_heads"] * QWEN3_MOE["head_dim"] == 2 * 2048

@@ -4,6 +4,7 @@ That heads x head_dim differs from the hidden size is no fault (Qwen3, Gemma 3, 
 page needn't be a multiple of the heads: there is no rule for either.
 """
 
+import math
 from collections.abc import Iterator
 from typing import Final
 
@@ -97,16 +98,17 @@ def tensor_parallel(view: View, asked: Asked) -> Iterator[Finding]:
             f"{heads} query heads can't be split over {ranks} tensor ranks",
             f"Choose --tp from {_divisors(heads)}.",
         )  # fmt: skip
-    count = _fewest_kv_heads(view)
-    if not count or view.is_latent:
+    if view.is_latent:
         return
-    if max(count, ranks) % min(count, ranks):
-        yield error(
-            view, "tp-kv-heads",
-            f"{count} KV heads on {ranks} tensor ranks: neither number divides the other, so ranks "
-            f"would keep different shares",
-            f"Choose --tp from the divisors of {count} ({_divisors(count)}) or its multiples.",
-        )  # fmt: skip
+    for count in _kv_head_counts(view):
+        if max(count, ranks) % min(count, ranks):
+            yield error(
+                view, "tp-kv-heads",
+                f"{count} KV heads on {ranks} tensor ranks: neither number divides the other, so "
+                f"ranks would keep different shares",
+                f"Choose --tp from the divisors of {count} ({_divisors(count)}) or its multiples.",
+            )  # fmt: skip
+            return
 
 
 def replication(view: View, asked: Asked) -> Iterator[Finding]:
@@ -127,16 +129,23 @@ def replication(view: View, asked: Asked) -> Iterator[Finding]:
             "Data-parallel attention or decode context parallelism keeps one copy.",
         )  # fmt: skip
         return
-    count = _fewest_kv_heads(view)
+    counts = _kv_head_counts(view)
+    told = str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}, by layer,"
     yield warning(
-        view, "kv-heads-replicated", f"{count} KV heads: {message}",
-        f"--tp {count} keeps each head once; add replicas, or pipeline or data parallelism, for "
-        f"the other GPUs.",
+        view, "kv-heads-replicated", f"{told} KV heads: {message}",
+        f"--tp {math.gcd(*counts)} keeps each head once; add replicas, or pipeline or data "
+        f"parallelism, for the other GPUs.",
     )  # fmt: skip
 
 
-def _fewest_kv_heads(view: View) -> int | None:
-    return min((count for count in view.kv_heads or () if count), default=None)
+def _kv_head_counts(view: View) -> list[int]:
+    """The different numbers of KV heads that layers have, the fewest first.
+
+    Those of the sized layers: kinds of layers may have fields of their own (Gemma 4).
+    """
+    if view.sized is not None and view.sized.layer_list:
+        return sorted({layer.total_kv_heads for layer in view.sized.layer_list} - {0})
+    return sorted(set(view.kv_heads or ()) - {0})
 
 
 def _divisors(number: int) -> str:
