@@ -82,10 +82,11 @@ def head(found: Walk) -> Iterator[str]:
     """What runs where."""
     counts, gpu, step = found.parameters, found.gpu, found.step
     name = printable(found.model.model_type or found.model.layout)
+    mean = "on average " if found.kept.parallel.pipeline > 1 else ""
     yield (
         f"{name}: {parameters(counts.total)} parameters, {parameters(counts.active)} for a token; "
         f"{len(found.model.layers)} layers; weights {found.weight_bytes / GIB:.1f} GiB a rank "
-        f"({found.kept.parallel}); KV {found.kept.kv_dtype}"
+        f"{mean}({found.kept.parallel}); KV {found.kept.kv_dtype}"
     )
     dtypes = sorted({row.operation.dtype for row in found.rows}, key=lambda one: gpu.tflops[one])
     roofs = ", ".join(
@@ -101,10 +102,12 @@ def head(found: Walk) -> Iterator[str]:
 
 def total(found: Walk) -> Iterator[str]:
     """The whole step."""
+    stages = found.kept.parallel.pipeline
+    where = "On each rank" if stages == 1 else f"Summed over a rank of each of {stages} stages:"
     yield (
         f"Step: {found.seconds * 1e3:,.3g} ms row by row, no less than "
         f"{found.least_seconds * 1e3:,.3g} ms if all of it overlaps; {found.tokens_per_s:,.0f} "
-        f"tokens/s, {found.bound}-bound. On each rank {short(found.flops)} FLOPs, "
+        f"tokens/s, {found.bound}-bound. {where} {short(found.flops)} FLOPs, "
         f"{scaled(found.moved)} moved, KV {scaled(found.kv_read)} read and "
         f"{scaled(found.kv_written)} written."
     )
@@ -270,6 +273,7 @@ def as_json(answer: Answer) -> dict[str, Any]:
             "least_seconds": found.least_seconds,
             "tokens_per_s": found.tokens_per_s,
             "bound": found.bound,
+            "summed_over_stages": found.kept.parallel.pipeline,
             "flops": found.flops,
             "bytes": found.moved,
             "kv_read_bytes": found.kv_read,

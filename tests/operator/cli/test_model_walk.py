@@ -144,6 +144,21 @@ def test_the_table_is_readable_in_a_hundred_columns(config, options, write, caps
     )
 
 
+def test_figures_of_a_pipeline_say_that_they_are_sums_over_its_stages(write, capsys):
+    path = write(LLAMA)
+    steps = []
+    for stages in (1, 4):
+        assert run(path, "--gpu", "h100", "--pp", stages, "-o", "json") == 0
+        steps.append(json.loads(capsys.readouterr().out)["step"])
+    assert [one["summed_over_stages"] for one in steps] == [1, 4]
+    assert steps[0]["flops"] == steps[1]["flops"]
+    assert run(path, "--gpu", "h100", "--pp", 4) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert "On each rank" not in out
+    assert "Summed over a rank of each of 4 stages: " in out
+    assert "GiB a rank on average (TP 1, PP 4" in out
+
+
 def test_decode_takes_the_prompt_for_cached_and_context_goes_first(write, capsys):
     path = write(LLAMA)
     seen = []
