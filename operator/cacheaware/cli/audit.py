@@ -53,8 +53,8 @@ def audit(  # noqa: PLR0917 - typer reads options from parameters
         ),
     ],
     gpu: Annotated[
-        str, typer.Option("--gpu", help="GPUs to check against: h100,l40s,mi300x.")
-    ] = "",
+        str | None, typer.Option("--gpu", help="GPUs to check against: h100,l40s,mi300x.")
+    ] = None,
     tp: Annotated[int, typer.Option("--tp", help="Tensor parallel size.")] = 1,
     ep: Annotated[int, typer.Option("--ep", help="Expert parallel size.")] = 1,
     max_model_len: Annotated[
@@ -119,16 +119,18 @@ def checked(tp: int, ep: int, max_model_len: int | None, utilization: float) -> 
         )
 
 
-def gpus_named(text: str) -> tuple[Any, ...]:
-    """The GPUs of a list with commas.
+def gpus_named(text: str | None) -> tuple[Any, ...]:
+    """The GPUs of a list with commas; none without the option.
 
     Raises:
-        BadInputError: a name that the table does not have.
+        BadInputError: a name that the table does not have, or an empty one.
     """
     from cacheaware.model.gpus import UnknownGpuError, gpu_named
 
+    if text is None:
+        return ()
     try:
-        return tuple(gpu_named(name.strip()) for name in text.split(",") if name.strip())
+        return tuple(gpu_named(name.strip()) for name in text.split(","))
     except UnknownGpuError as error:
         raise BadInputError(f"--{error}") from error
 

@@ -110,6 +110,9 @@ def test_another_engine_is_not_judged_by_what_vllm_refuses(write, capsys):
 
 @pytest.mark.parametrize(("option", "value", "said"), [
     ("--gpu", "h100,g7", "--gpu is 'g7': allowed are T4, V100"),
+    ("--gpu", "", "--gpu is '': allowed are T4"),
+    ("--gpu", ",", "--gpu is '': allowed are T4"),
+    ("--gpu", "h100,", "--gpu is '': allowed are T4"),
     ("--tp", "0", "--tp is 0: allowed are whole numbers 1..4,096"),
     ("--ep", "-1", "--ep is -1: allowed are whole numbers 1..4,096"),
     ("--max-model-len", "0", "--max-model-len is 0: allowed are whole numbers 1.."),
