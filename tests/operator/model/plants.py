@@ -306,6 +306,7 @@ PLANTS = (
     Plant("length-few", LLAMA, {}, on("a100-40"), severity="info"),
     # contradictions
     Plant("field-type", LLAMA, {"intermediate_size": "14336"}),
+    Plant("no-model", {}, {}),
     Plant("model-type-missing", LLAMA, {"model_type": NOTHING}, severity="info"),
     Plant("architectures-missing", LLAMA, {"architectures": NOTHING}, severity="info"),
     Plant("architecture-type", LLAMA, {"architectures": ["MistralForCausalLM"]},

@@ -231,13 +231,21 @@ def test_what_is_no_configuration_is_refused_in_one_line(config):
     assert "\n" not in str(refused.value)
 
 
-def test_missing_keys_are_no_fault_of_an_empty_object():
-    found = audit("config.json", {})
-    assert {one.severity for one in found} == {Severity.INFO}
-    assert {one.id for one in found} == {
-        "geometry-refused", "model-type-missing", "architectures-missing", "dtype-missing",
-        "length-missing",
-    }  # fmt: skip
+@pytest.mark.parametrize("config", [
+    {}, {"findings": []}, {"text_config": {}}, {"architectures": ["LlamaForCausalLM"]},
+    {"model_type": None, "torch_dtype": "bfloat16"}, {"vocab_size": 32000, "version": "1.0"},
+    {"model_type": ""}, {"model_type": "my_model"},
+])  # fmt: skip
+def test_an_object_that_is_no_model_is_an_error(config):
+    found = audit("config.json", config)
+    assert [one.id for one in found if one.severity == Severity.ERROR] == ["no-model"]
+
+
+@pytest.mark.parametrize("config", [
+    {"model_type": "llama"}, {"model_type": "deepseek_v4"}, {"hidden_size": 64},
+])  # fmt: skip
+def test_a_type_or_a_size_makes_it_a_model(config):
+    assert "no-model" not in ids(config)
 
 
 @pytest.mark.parametrize("base", BASES.values(), ids=BASES)

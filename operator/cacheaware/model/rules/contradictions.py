@@ -66,6 +66,18 @@ def types(view: View, _asked: Asked) -> Iterator[Finding]:
             )  # fmt: skip
 
 
+def nothing(view: View, _asked: Asked) -> Iterator[Finding]:
+    """Without a known type and without a size there is nothing that could be judged."""
+    known = is_covered(view.layout) or (view.sized and view.sized.unknown_reason)
+    if not known and not (view.layers or view.hidden or view.heads):
+        kind = f"model_type {shown(view.layout)} is not known" if view.layout else "no model_type"
+        yield error(
+            view, "no-model",
+            f"{kind}, and neither layers, hidden size nor heads are there: nothing can be checked",
+            "Give the config.json that lies beside the weights.",
+        )  # fmt: skip
+
+
 def nested(view: View, _asked: Asked) -> Iterator[Finding]:
     """A multimodal file may repeat what its text part says, and then must agree."""
     if view.text is view.whole:
@@ -141,4 +153,4 @@ def layout(view: View, _asked: Asked) -> Iterator[Finding]:
         )  # fmt: skip
 
 
-RULES: Final = (kinds, types, nested, release, llama3, layout)
+RULES: Final = (kinds, types, nothing, nested, release, llama3, layout)
