@@ -25,6 +25,8 @@ MODELOPT: str = "hf_quant_config.json"
 """Where ModelOpt's older exports keep what they did to the weights, beside config.json."""
 MOST_RANKS = 4096
 LONGEST = 10**9
+LEAST_SHARE = 0.001
+"""Tens of MB of a GPU: no engine starts below."""
 WIDTH = 100
 
 
@@ -113,9 +115,9 @@ def checked(tp: int, ep: int, max_model_len: int | None, utilization: float) -> 
         whole("--max-model-len", 1 if max_model_len is None else max_model_len, 1, LONGEST)
     except ConfigError as error:
         raise BadInputError(str(error)) from error
-    if not 0 < utilization <= 1:
+    if not LEAST_SHARE <= utilization <= 1:
         raise BadInputError(
-            f"--gpu-memory-utilization is {utilization:g}: allowed is above 0, up to 1"
+            f"--gpu-memory-utilization is {utilization:g}: allowed are {LEAST_SHARE:g}..1"
         )
 
 

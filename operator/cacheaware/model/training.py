@@ -21,6 +21,9 @@ FIRST_BUCKET: Final = 2**20
 _WEIGHT, _GRADIENT, _OPTIMISER = 2, 2, 12
 """Bytes per parameter: 16-bit weight and gradient; fp32 weight, momentum and variance."""
 MOST_RANKS: Final = 1_000_000
+LEAST_GB_S: Final = 1e-6
+MOST_GB_S: Final = 1e6
+"""From a modem's to a thousand times a link's: beyond them, times are no numbers any more."""
 TIMEOUT_FACTOR: Final = 10
 """A timeout below so many times the slowest exchange kills healthy steps of a busy network."""
 
@@ -42,8 +45,9 @@ class Ring:
 
     def __post_init__(self) -> None:
         whole("dp", self.ranks, 1, MOST_RANKS)
-        if not 0 < self.bandwidth_gb_s < float("inf"):
-            raise refusal("train-bandwidth", self.bandwidth_gb_s, "allowed are GB/s above 0")
+        if not LEAST_GB_S <= self.bandwidth_gb_s <= MOST_GB_S:
+            allowed = f"allowed are {LEAST_GB_S:g}..{MOST_GB_S:,.0f} GB/s"
+            raise refusal("train-bandwidth", self.bandwidth_gb_s, allowed)
 
     def volume(self, payload: int) -> int:
         """Bytes that one rank sends for an all-reduce: 2 (n - 1) / n of the tensor."""

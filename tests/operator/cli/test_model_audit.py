@@ -102,6 +102,13 @@ def test_the_engines_share_and_length_reach_the_rules(write, capsys):
     assert ran(capsys, *AUDIT, path, "--gpu", "a100-40", *short)[0] == 0
 
 
+def test_the_least_share_of_the_smallest_card_is_answered(write, capsys):
+    options = ("--gpu", "t4", "--gpu-memory-utilization", "0.001", "-o", "json")
+    code, out, _ = ran(capsys, *AUDIT, write(LLAMA), *options)
+    assert code == 1
+    assert "weights-gpu" in {one["id"] for one in json.loads(out)["findings"]}
+
+
 def test_another_engine_is_not_judged_by_what_vllm_refuses(write, capsys):
     path = write(changed(QWEN2, {"hidden_act": "gelu"}))
     assert ran(capsys, *AUDIT, path)[0] == 1
@@ -116,8 +123,10 @@ def test_another_engine_is_not_judged_by_what_vllm_refuses(write, capsys):
     ("--tp", "0", "--tp is 0: allowed are whole numbers 1..4,096"),
     ("--ep", "-1", "--ep is -1: allowed are whole numbers 1..4,096"),
     ("--max-model-len", "0", "--max-model-len is 0: allowed are whole numbers 1.."),
-    ("--gpu-memory-utilization", "92", "is 92: allowed is above 0, up to 1"),
-    ("--gpu-memory-utilization", "nan", "is nan: allowed is above 0, up to 1"),
+    ("--gpu-memory-utilization", "92", "is 92: allowed are 0.001..1"),
+    ("--gpu-memory-utilization", "nan", "is nan: allowed are 0.001..1"),
+    ("--gpu-memory-utilization", "1e-300", "is 1e-300: allowed are 0.001..1"),
+    ("--gpu-memory-utilization", "0", "is 0: allowed are 0.001..1"),
 ])  # fmt: skip
 def test_a_bad_option_is_one_line(write, capsys, option, value, said):
     code, _, err = ran(capsys, *AUDIT, write(LLAMA), option, value)
