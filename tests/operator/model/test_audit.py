@@ -196,6 +196,25 @@ def test_vllm_takes_the_factor_of_the_old_scaling_types_into_the_length():
     assert "length-beyond" in ids(scaled, Asked(max_model_len=131073))
 
 
+@pytest.mark.parametrize(("kind", "said"), [
+    ("gemma3_text", "default of the class gemma3, 131,072, counts"),
+    ("qwen2", "default of the class qwen2, 32,768, counts"),
+    ("my_model", "vLLM takes 2,048"),
+])  # fmt: skip
+def test_a_length_that_is_missing_is_that_of_the_class(kind, said):
+    config = changed(QWEN2, {"model_type": kind, "max_position_embeddings": NOTHING})
+    (found,) = [one for one in audit("c", config) if one.id == "length-missing"]
+    assert said in found.message
+
+
+def test_the_length_of_the_class_is_checked_like_one_of_the_file():
+    config = changed(QWEN2, {"max_position_embeddings": NOTHING})
+    assert "length-beyond" not in ids(config, Asked(max_model_len=32768))
+    assert "length-beyond" in ids(config, Asked(max_model_len=32769))
+    told = changed(config, {"model_max_length": 65536})
+    assert ids(told, Asked(max_model_len=65536)) == []
+
+
 def test_the_length_that_fits_is_told_and_right():
     config = changed(LLAMA, {"max_position_embeddings": 1048576})
     (found,) = [one for one in audit("c", config, on("h100")) if one.id == "length-kv"]

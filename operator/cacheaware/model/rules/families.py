@@ -31,6 +31,17 @@ THETAS: Final[Mapping[str, tuple[float, float]]] = {
 }
 """The lowest and highest RoPE base of the releases."""
 
+POSITIONS: Final[Mapping[str, int]] = {
+    "cohere": 8_192, "cohere2": 8_192, "deepseek_v2": 2_048, "deepseek_v3": 4_096,
+    "falcon": 2_048, "gemma": 8_192, "gemma2": 8_192, "gemma3": 131_072, "gemma4": 131_072,
+    "glm4": 131_072, "glm4_moe": 131_072, "glm_moe_dsa": 202_752, "gpt2": 1_024,
+    "gpt_neox": 2_048, "gpt_oss": 131_072, "granite": 2_048, "kimi_linear": 4_096,
+    "llama": 2_048, "minimax_m2": 196_608, "mistral": 131_072, "mixtral": 131_072,
+    "olmo2": 2_048, "opt": 2_048, "phi3": 4_096, "qwen2": 32_768, "qwen2_moe": 32_768,
+    "qwen3": 32_768, "qwen3_moe": 32_768, "starcoder2": 4_096,
+}  # fmt: skip
+"""Most positions by the class (transformers; Kimi Linear's is vLLM's) where the file has none."""
+
 TIED: Final[Mapping[str, bool]] = {
     "llama": False, "mistral": False, "mixtral": False, "qwen2": False, "qwen3": False,
     "qwen3_moe": False, "deepseek_v3": False, "gpt_oss": False, "olmo2": False, "phi3": False,

@@ -34,11 +34,19 @@ def told(view: View, asked: Asked) -> Iterator[Finding]:
             "nothing tells the most positions: vLLM takes 2,048",
             "Add max_position_embeddings.",
         )  # fmt: skip
-    elif asked.max_model_len and asked.max_model_len > longest * _stretch(view):
+        return
+    if view.told_positions is None:
+        yield info(
+            view, "length-missing",
+            f"{view.named('max_position_embeddings')} is missing: the default of the class "
+            f"{view.layout}, {longest:,}, counts, which need not be this model's",
+            "Write it into the file.",
+        )  # fmt: skip
+    if asked.max_model_len and asked.max_model_len > longest * _stretch(view):
         yield error(
             view, "length-beyond",
             f"--max-model-len {asked.max_model_len:,} is beyond the {longest:,} positions of the "
-            f"file: engines refuse it, and answers there would be noise",
+            f"{'class' if view.told_positions is None else 'file'}: engines refuse it, and answers there would be noise",
             "Lower it, or take a release with the scaling for it.",
         )  # fmt: skip
 

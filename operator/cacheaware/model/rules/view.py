@@ -7,6 +7,7 @@ from typing import Any, Final, TypeVar
 
 from cacheaware.doctor.findings import Finding, Severity
 from cacheaware.model.gpus import Gpu
+from cacheaware.model.rules.families import POSITIONS
 from cacheaware_sidecar.kv import ConfigError, Geometry, Parallel, geometry
 from cacheaware_sidecar.kv.errors import UnknownLayoutError
 from cacheaware_sidecar.kv.heads import attention_heads, head_dim, kv_heads
@@ -30,6 +31,8 @@ EXPERT_SIZES: Final = (
 WIDTHS: Final = (
     "intermediate_size", "ffn_hidden_size", "ffn_dim", "n_inner", "ff_intermediate_size",
 )  # fmt: skip
+MORE_POSITIONS: Final = ("model_max_length", "max_target_positions", "seq_len")
+"""What vLLM reads beside the names that the KV rules know."""
 STATES: Final = frozenset({"mamba", "mamba2", "falcon_mamba", "rwkv"})
 LARGEST_NUMBER: Final = 1e100
 """No figure of a real file comes near it."""
@@ -109,8 +112,13 @@ class View:
 
     @property
     def positions(self) -> int | None:
-        """The most positions of one request."""
-        return quietly(lambda: self.model.positions)
+        """The most positions of one request: the file's, else those of the type's class."""
+        return self.told_positions or POSITIONS.get(self.layout)
+
+    @property
+    def told_positions(self) -> int | None:
+        """The most positions of one request that the file tells."""
+        return quietly(lambda: self.model.positions) or self.integer(*MORE_POSITIONS)
 
     @property
     def is_latent(self) -> bool:
