@@ -17,6 +17,13 @@ if TYPE_CHECKING:
     from cacheaware.model.walk import Served
     from cacheaware.model.work import Step
 
+OPTIONS = {
+    "gpu": "--gpu", "prompt": "--prompt", "context": "--context", "batch": "--batch",
+    "phase": "--phase", "tensor parallel": "--tp", "pipeline parallel": "--pp",
+    "weights": "--weights", "KV dtype": "--kv-dtype", "dp": "--dp",
+    "train-bandwidth": "--train-bandwidth",
+}  # fmt: skip
+"""What a refusal calls the value of an option."""
 EXAMPLE = "cacheaware model walk config.json --gpu h100 --prompt 2048"
 
 
@@ -61,7 +68,7 @@ def walk(
         typer.Option("--train-bandwidth", help="Training: GB/s of one rank in one direction."),
     ] = None,
     plot: Annotated[
-        Path | None, typer.Option("--plot", help="Also draw the roofline into this file.")
+        Path | None, typer.Option("--plot", help="Also draw the roofline into this file, replacing it.")
     ] = None,
     output: OutputOption = Format.TABLE,
 ) -> int:
@@ -88,13 +95,19 @@ def walk(
         show(Answer(name, None, None, str(error)), output)
         return 0
     except (ConfigError, UnknownGpuError) as error:
-        raise BadInputError(f"{name}: {error}") from error
+        raise BadInputError(by_option(name, str(error))) from error
     if plot is not None:
         from cacheaware.model.roofline_plot import draw
 
         draw(found, plot)
     show(Answer(name, found, trained, None), output)
     return 0
+
+
+def by_option(name: str, line: str) -> str:
+    """A refusal that names the option it is about, or else the file."""
+    field, is_, rest = line.partition(" is ")
+    return f"{OPTIONS[field]}{is_}{rest}" if field in OPTIONS else f"{name}: {line}"
 
 
 def check_plot(plot: Path | None) -> None:
@@ -107,6 +120,8 @@ def check_plot(plot: Path | None) -> None:
         )
     if plot.suffix.lower() not in {".png", ".svg", ".pdf"}:
         raise BadInputError(f"--plot {plot}: allowed are names that end with .png, .svg or .pdf")
+    if plot.is_dir() or not plot.parent.is_dir():
+        raise BadInputError(f"--plot {plot}: allowed are files in a directory that exists")
 
 
 def one_config(argument: str) -> tuple[str, Any]:

@@ -194,15 +194,18 @@ def test_an_unknown_architecture_is_a_warning(write, capsys):
 @pytest.mark.parametrize(
     ("options", "line"),
     [
-        (["--gpu", "abacus"], "gpu is 'abacus': allowed are T4"),
-        (["--gpu", "h100", "--phase", "train"], "phase is 'train': allowed are prefill and decode"),
-        (["--gpu", "h100", "--prompt", 0], "prompt is 0"),
-        (["--gpu", "h100", "--batch", 0], "batch is 0"),
+        (["--gpu", "abacus"], "cacheaware: --gpu is 'abacus': allowed are T4"),
+        (["--gpu", "h100", "--phase", "train"], "--phase is 'train': allowed are prefill and decode"),
+        (["--gpu", "h100", "--prompt", 0], "cacheaware: --prompt is 0"),
+        (["--gpu", "h100", "--batch", 0], "--batch is 0"),
+        (["--gpu", "h100", "--context", -1], "--context is -1"),
+        (["--gpu", "h100", "--tp", 0], "--tp is 0: allowed are whole numbers 1..4,096"),
+        (["--gpu", "h100", "--pp", 0], "--pp is 0: allowed are whole numbers 1..4,096"),
         (["--gpu", "h100", "--tp", 3], "3"),
-        (["--gpu", "h100", "--kv-dtype", "fp3"], "fp3"),
-        (["--gpu", "h100", "--weights", "fp3"], "weights is 'fp3'"),
+        (["--gpu", "h100", "--kv-dtype", "fp3"], "--kv-dtype is 'fp3'"),
+        (["--gpu", "h100", "--weights", "fp3"], "--weights is 'fp3'"),
         (["--gpu", "h100", "--dp", 8], "--dp and --train-bandwidth belong together"),
-        (["--gpu", "h100", "--dp", 8, "--train-bandwidth", 0], "train-bandwidth is 0.0"),
+        (["--gpu", "h100", "--dp", 8, "--train-bandwidth", 0], "--train-bandwidth is 0.0"),
         (["--gpu", "h100", "--dp", 2, "--train-bandwidth", "1e-320"], "allowed are 1e-06..1,000"),
         (["--gpu", "h100", "--dp", 2, "--train-bandwidth", "1e300"], "allowed are 1e-06..1,000"),
         (["--gpu", "h100", "--dp", 2, "--train-bandwidth", "nan"], "allowed are 1e-06..1,000"),
@@ -225,6 +228,19 @@ def test_a_bad_file_is_refused_in_one_line_that_names_it(content, write, capsys)
     err = capsys.readouterr().err
     assert str(path) in err
     assert err.count("\n") == 1
+
+
+def test_a_picture_that_cannot_be_written_is_refused_before_anything_is_computed(
+    write, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.setattr(command, "find_spec", lambda name: util)
+    folder = tmp_path / "folder.png"
+    folder.mkdir()
+    for place in (folder, tmp_path / "none" / "roof.png"):
+        assert run(write(LLAMA), "--gpu", "a100", "--plot", place) == 2
+        out, err = capsys.readouterr()
+        assert f"--plot {place}: allowed are files in a directory that exists" in err
+        assert (out, err.count("\n")) == ("", 1)
 
 
 def test_a_folder_with_several_files_is_refused(write, capsys):

@@ -223,6 +223,22 @@ def test_the_length_that_fits_is_told_and_right():
     assert (below - 1) * 131072 <= left < below * 131072
 
 
+@pytest.mark.parametrize(("layers", "said"), [
+    (600, r"^At least 32 such GPUs are needed \(--tp 32\), or"),
+    (150, r"^At least 8 such GPUs are needed \(--tp 8\), or"),
+    (6_000, r"^At least \d+ such GPUs are needed, more than tensor parallelism splits"),
+])  # fmt: skip
+def test_the_gpus_that_heavy_weights_need_are_a_number_that_splits_the_heads(layers, said):
+    heavy = changed(LLAMA, {"num_hidden_layers": layers})
+    (found,) = [one for one in audit("c", heavy, on("t4", tensor=4)) if one.id == "weights-gpu"]
+    assert re.match(said, found.fix), found.fix
+
+
+def test_no_share_of_the_memory_makes_the_audit_fail():
+    asked = Asked(gpus=on("t4").gpus, utilization=1e-300)
+    assert "weights-gpu" in ids(LLAMA, asked)
+
+
 def test_a_card_of_two_dies_has_half_the_memory_for_each():
     big = changed(LLAMA, {"max_position_embeddings": 8192, "rope_scaling": NOTHING,
                           "num_hidden_layers": 160})  # fmt: skip

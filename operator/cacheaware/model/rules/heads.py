@@ -111,6 +111,12 @@ def tensor_parallel(view: View, asked: Asked) -> Iterator[Finding]:
             return
 
 
+def splits(view: View, ranks: int) -> bool:
+    """Whether query heads and KV heads come out evenly on so many tensor ranks."""
+    even = all(not max(one, ranks) % min(one, ranks) for one in _kv_head_counts(view))
+    return not (view.heads or 0) % ranks and (view.is_latent or even)
+
+
 def replication(view: View, asked: Asked) -> Iterator[Finding]:
     """More ranks than KV heads: each rank keeps a copy, and the pod pays for it."""
     one, many = view.sized, view.at(asked.tensor)

@@ -12,6 +12,7 @@ from cacheaware.doctor.findings import Finding
 from cacheaware.model.architecture import UnknownArchitectureError, architecture
 from cacheaware.model.modules import Role
 from cacheaware.model.parameters import count_parameters
+from cacheaware.model.rules.heads import splits
 from cacheaware.model.rules.quantization import BITS, FP8, arithmetic_of, method_of
 from cacheaware.model.rules.view import Asked, View, error, info, number_in
 from cacheaware_sidecar.kv import ConfigError, Geometry
@@ -79,7 +80,7 @@ def fits(view: View, asked: Asked) -> Iterator[Finding]:
     for gpu in asked.gpus:
         memory = gpu.memory_gib / DIES.get(gpu.name, 1) * GIB
         where = f"{asked.tensor} x {gpu.name}" if asked.tensor > 1 else gpu.name
-        rank = Rank(where, int(memory * asked.utilization), weights, asked.utilization)
+        rank = Rank(where, max(1, int(memory * asked.utilization)), weights, asked.utilization)
         if rank.weights >= rank.usable:
             yield _too_heavy(view, asked, rank)
         else:
@@ -92,8 +93,23 @@ def _too_heavy(view: View, asked: Asked, rank: Rank) -> Finding:
         view, "weights-gpu",
         f"the weights take at least {_gib(rank.weights)}{_assumed(view)} on each of {rank.where}, "
         f"which has {_gib(rank.usable)} at {rank.share:.0%}",
-        f"At least {needed} such GPUs are needed, or smaller weights.",
+        f"{_more(view, asked, needed)}, or smaller weights.",
     )  # fmt: skip
+
+
+def _more(view: View, asked: Asked, needed: int) -> str:
+    """The next number of ranks that the model can be split over."""
+    if asked.experts > asked.tensor:
+        return f"At least {needed} such GPUs are needed"
+    for ranks in range(needed, (view.heads or 0) + 1):
+        if splits(view, ranks):
+            return f"At least {ranks} such GPUs are needed (--tp {ranks})"
+    if view.heads is None:
+        return f"At least {needed} such GPUs are needed"
+    return (
+        f"At least {needed} such GPUs are needed, more than tensor parallelism splits the model "
+        f"over: pipeline stages on top"
+    )
 
 
 def _too_long(view: View, sized: Geometry, longest: int, rank: Rank) -> Iterator[Finding]:
