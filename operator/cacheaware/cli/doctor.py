@@ -1,13 +1,12 @@
 """`cacheaware doctor`: timings of a workload that lose requests, before they do."""
 
 import re
-import sys
 from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -30,9 +29,10 @@ from cacheaware.cli.doctor_health import (
     pod_named,
 )
 from cacheaware.cli.doctor_view import show
-from cacheaware.cli.errors import BadInputError
+from cacheaware.cli.errors import BadInputError, attempt
 from cacheaware.cli.manifest_files import shown, text_of
 from cacheaware.cli.output import Format, OutputOption
+from cacheaware.cli.probe_files import stored
 from cacheaware.doctor.facts import Facts, NodeGpus
 from cacheaware.doctor.findings import Finding, Severity, at_least
 from cacheaware.doctor.subject import Subject
@@ -42,8 +42,6 @@ from cacheaware.workload.template import LWS, Workload, workload_of
 
 if TYPE_CHECKING:
     from cacheaware.kube import Kube
-
-T = TypeVar("T")
 
 KINDS = {
     "deployment": "Deployment", "deployments": "Deployment", "deploy": "Deployment",
@@ -150,6 +148,7 @@ def doctor(  # noqa: PLR0917 - typer reads options from parameters
         )
     pages = Pages(tuple(page or ()), tuple(page_after or ()), seconds, attention, tuple(rope or ()))
     check(pages)
+    pages = replace(pages, stored=stored(attention, pages.rope))
     named = [name for name in workloads or () if pod_named(name) is None]
     given = Given(load_seconds, longest_request_seconds, nodes_given(node_gpus))
     looks: list[Callable[[], list[Look]]] = [
@@ -159,8 +158,8 @@ def doctor(  # noqa: PLR0917 - typer reads options from parameters
     told, failed = gather(looks, given)
     read = {str(subject.workload) for subject, _ in told}
     engines, missed = engines_of(workloads or (), read, (namespace, context), pages)
-    show(told, output, engines if workloads or pages.first else None)
-    failed = failed or missed
+    show(told, output, engines if engines or workloads or pages.first else None)
+    failed = failed or missed or pages.stored.failed
     found = [
         *(finding for _, each in told for finding in each),
         *(finding for engine in engines for finding in engine.findings),
@@ -193,7 +192,10 @@ def engines_of(
             kind, own = reference(name)
             asked.append(partial(examined_workload, kind, own, *where, pages))
     answers = [attempt(one) for one in asked]
-    return [one for each in answers for one in each or ()], None in answers
+    told = [one for each in answers for one in each or ()]
+    if found_by_probes := pages.stored.findings:
+        told.append(Examined("stored probes", None, found_by_probes, is_engine=False))
+    return told, None in answers
 
 
 def found_as(name: str) -> str | None:
@@ -210,15 +212,6 @@ def gather(looks: list[Callable[[], list[Look]]], given: Given) -> tuple[list[To
     opened = [attempt(look) for look in looks]
     told = [attempt(partial(examined, one, given)) for found in opened for one in found or ()]
     return [one for one in told if one], None in opened or None in told
-
-
-def attempt(make: Callable[[], T]) -> T | None:
-    """What comes of it; None, and a line that says why, for bad input."""
-    try:
-        return make()
-    except BadInputError as error:
-        print(f"cacheaware: {error}", file=sys.stderr)
-        return None
 
 
 def examined(look: Look, given: Given) -> Told:

@@ -1,15 +1,15 @@
 """The doctor's looks at engines: from pages, and what they come to."""
 
-import json
 import math
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from cacheaware.cli.cluster import NAME, checked_namespace, namespace_of, with_cluster
 from cacheaware.cli.errors import BadInputError
-from cacheaware.cli.scrape import read, read_file
+from cacheaware.cli.probe_files import Stored
+from cacheaware.cli.scrape import read
 from cacheaware.doctor.findings import Finding
 from cacheaware.doctor.kv_health import health
 from cacheaware.doctor.tail_latency import Case, Judged, Tail, judge, tail_of
@@ -26,7 +26,6 @@ LIVE_S = 10.0
 NO_TAIL = Tail()
 TIMEOUT_S = 5.0
 LONGEST_S = 86_400.0
-BAD = frozenset({"error", "warning"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +37,8 @@ class Pages:
     seconds: float | None = None
     attention: Path | None = None
     rope: tuple[Path, ...] = ()
+    stored: Stored = field(default_factory=Stored)
+    """What the last two hold."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +47,12 @@ class Examined:
 
     subject: str
     looks: Looks | None
-    """None of a pod whose page could not be read."""
+    """None of a pod whose page could not be read, and of stored probes."""
     findings: tuple[Finding, ...]
     tail: Tail = NO_TAIL
     judged: tuple[Judged, ...] = ()
+    is_engine: bool = True
+    """Not of stored probes."""
 
 
 def check(pages: Pages) -> None:
@@ -170,13 +173,8 @@ def examined_live(
 
 
 def examined(looks: Mapping[str, Looks], pages: Pages) -> list[Examined]:
-    """The findings about each engine, and why its slow requests are slow.
-
-    Raises:
-        BadInputError: a probe's file can't be read.
-    """
-    findings, attention = health(looks), stored_probe(pages.attention)
-    rope = stored_hashes(pages.rope)
+    """The findings about each engine, and why its slow requests are slow."""
+    findings, attention, rope = health(looks), pages.stored.evidence, pages.stored.shown
     told = []
     for subject, one in looks.items():
         peers = tuple(each for name, each in looks.items() if name != subject)
@@ -184,63 +182,6 @@ def examined(looks: Mapping[str, Looks], pages: Pages) -> list[Examined]:
         own = tuple(each for each in findings if each.subject == subject)
         told.append(Examined(subject, one, own, tail_of(one), tuple(judge(case))))
     return told
-
-
-def stored_probe(path: Path | None) -> tuple[str, ...] | None:
-    """What a stored `cacheaware probe attention` found, one line each; None without a file.
-
-    Raises:
-        BadInputError: it is no such file.
-    """
-    if path is None:
-        return None
-    found = json_of(path, "--attention").get("findings")
-    if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
-        raise BadInputError(
-            f"--attention {path}: findings is missing: allowed is what"
-            " `cacheaware probe attention -o json` writes"
-        )
-    return tuple(str(one.get("message")) for one in found if one.get("severity") in BAD)
-
-
-def stored_hashes(paths: Sequence[Path]) -> dict[str, str]:
-    """The hash of each stored `cacheaware probe rope`'s table in float64, by the file's name.
-
-    Raises:
-        BadInputError: one has none, or they are of tables that differ in length.
-    """
-    found: dict[str, str] = {}
-    lengths = {}
-    for path in paths:
-        told = json_of(path, "--rope")
-        hashes = told.get("hashes")
-        text = hashes.get("float64") if isinstance(hashes, dict) else None
-        if not isinstance(text, str) or not text:
-            raise BadInputError(
-                f"--rope {path}: hashes.float64 is {text!r}: allowed is the text that"
-                " `cacheaware probe rope -o json` writes"
-            )
-        lengths[str(path)] = told.get("tokens")
-        found[path.stem if path.stem not in found else str(path)] = text
-    if len(set(map(repr, lengths.values()))) > 1:
-        said = ", ".join(f"{length} in {name}" for name, length in lengths.items())
-        raise BadInputError(f"--rope: tokens is {said}: allowed are tables of one length")
-    return found
-
-
-def json_of(path: Path, option: str) -> dict[str, Any]:
-    """A stored answer.
-
-    Raises:
-        BadInputError: it is no JSON object.
-    """
-    try:
-        found = json.loads(read_file(path))
-    except (ValueError, RecursionError) as error:
-        raise BadInputError(f"{option} {path}: not JSON: {error}") from error
-    if not isinstance(found, dict):
-        raise BadInputError(f"{option} {path}: a JSON object is allowed")
-    return found
 
 
 def number(value: float | None) -> float | None:

@@ -16,7 +16,7 @@ SHOWN = {State.CAUSE: "cause", State.RULED_OUT: "not", State.OPEN: "open"}
 def engines_json(told: Sequence[Examined]) -> dict[str, Any]:
     """What JSON adds where engines were looked at."""
     return {
-        "looks": [look_json(one) for one in told],
+        "looks": [look_json(one) for one in told if one.is_engine],
         "causes": [
             {"subject": one.subject, "id": j.id, "evidence": j.evidence, "fix": j.fix}
             for one in told

@@ -113,6 +113,65 @@ def test_tables_that_the_rope_probe_wrote_are_compared(pages, capsys, tmp_path):
     assert "tokens is 64 in a.json, 32 in short.json: allowed are tables of one length" in err
 
 
+def stored(folder, name, **fields):
+    (folder / name).write_text(json.dumps(fields))
+
+
+def table(folder, name, tokens=64, **hashes):
+    stored(folder, name, tokens=tokens, hashes={"float32": "f", "float64": "d", **hashes})
+
+
+def test_what_stored_probes_found_is_told_when_no_request_is_slow(pages, capsys, tmp_path):
+    args = pages()
+    found = {"id": "probe-drift", "severity": "error", "message": "head 2 drifted", "fix": "look"}
+    stored(tmp_path, "probe.json", findings=[found])
+    table(tmp_path, "a.json")
+    table(tmp_path, "b.json", float32="g")
+    probes = ("--attention", "probe.json", "--rope", "a.json", "--rope", "b.json")
+    code, out, _ = ran(capsys, "doctor", *args, *probes, "-o", "json")
+    told = json.loads(out)
+    assert code == 1
+    assert [(one["id"], one["subject"]) for one in told["findings"]] == [
+        ("probe-drift", "probe.json"), ("rope-differs", "a, b"),
+    ]  # fmt: skip
+    assert [one["subject"] for one in told["looks"]] == ["before.prom"]
+    code, out, _ = ran(capsys, "doctor", *args, *probes)
+    assert code == 1
+    assert "stored probes: 2 errors" in out
+
+
+def test_tables_that_are_not_judged_are_told_and_another_libm_is_no_fault(pages, capsys, tmp_path):
+    args = pages()
+    table(tmp_path, "a.json")
+    table(tmp_path, "b.json", float64="of another libm")
+    _, out, _ = ran(capsys, "doctor", *args, "--rope", "a.json", "-o", "json")
+    assert [one["id"] for one in json.loads(out)["findings"]] == ["rope-not-compared"]
+    code, out, _ = ran(capsys, "doctor", *args, "--rope", "a.json", "--rope", "b.json")
+    assert code == 0
+    assert "nothing found" in out
+
+
+@pytest.mark.parametrize(
+    ("finding", "said"),
+    [
+        ({"severity": []}, "findings[0].severity is []: allowed are error, warning, info"),
+        ({"severity": "fatal", "id": "x", "message": "y"}, "findings[0].severity is 'fatal'"),
+        ({"severity": "error", "id": "x"}, "findings[0].message is None: allowed is text"),
+        ({"severity": "error", "id": {}, "message": "y"}, "findings[0].id is {}"),
+    ],
+)
+def test_a_stored_finding_of_a_wrong_type_does_not_hold_back_the_page(
+    pages, capsys, tmp_path, finding, said
+):
+    args = pages()
+    stored(tmp_path, "probe.json", findings=[finding])
+    code, out, err = ran(capsys, "doctor", *args, "--attention", "probe.json")
+    assert code == 2
+    assert out.startswith("before.prom: nothing found")
+    assert said in err
+    assert err.count("\n") == 1
+
+
 @pytest.mark.parametrize(
     ("args", "said"),
     [
