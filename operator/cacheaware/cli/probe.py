@@ -1,6 +1,6 @@
 """`cacheaware probe`: what happens inside a model, against what was healthy."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
@@ -295,7 +295,7 @@ def rope(  # noqa: PLR0917 - typer reads options from parameters
     own = hashes(turned, length)
     told: list[Finding] = []
     if against is not None:
-        other = hashes_in(against)
+        other = hashes_in(against, length, own)
         told = differing(own, other, printable(against))
     gaps = asked(lambda: device_gaps(turned, length, device)) if device else []
     if output is Format.JSON:
@@ -370,17 +370,30 @@ def device_gaps(turned: Any, length: int, device: str) -> list[dict[str, Any]]:
     return told
 
 
-def hashes_in(name: str) -> dict[str, Any]:
+def hashes_in(name: str, length: int, needed: Iterable[str]) -> dict[str, str]:
     """The hashes in the JSON of another host.
 
     Raises:
-        BadInputError: there are none.
+        BadInputError: some are missing, or they are of a table of another length.
     """
-    (found, *_) = documents([name])
-    told = parsed(found)
-    if not isinstance(told, dict) or not isinstance(told.get("hashes"), dict):
-        raise BadInputError(f"--against {found.shown}: allowed is the JSON of probe rope -o json")
-    return dict(told["hashes"])
+    from cacheaware.cli.probe_files import checked_table
+
+    (found, *more) = documents([name])
+    where = f"--against {found.shown}"
+    if more:
+        raise BadInputError(f"--against {printable(name)}: allowed is one file")
+    try:
+        told = an_object(parsed(found))
+    except BadInputError as error:
+        raise BadInputError(f"{where}: {error}") from error
+    if not isinstance(told.get("hashes"), dict):
+        raise BadInputError(f"{where}: allowed is the JSON of probe rope -o json")
+    tokens, hashes = checked_table(told, where, needed)
+    if tokens != length:
+        raise BadInputError(
+            f"{where}: tokens is {tokens} there, {length} here: allowed are tables of one length"
+        )
+    return hashes
 
 
 def band_of(text: str) -> int | None:

@@ -80,6 +80,33 @@ def test_bad_input_is_one_line(config, capsys, given, says):
     assert err.count("\n") == 1
 
 
+@pytest.mark.parametrize(
+    ("fields", "says"),
+    [
+        ({"hashes": {}}, "hashes.frequencies is None: allowed is the text"),
+        ({"hashes": []}, "allowed is the JSON of probe rope"),
+        ({"tokens": 64}, "tokens is 64 there, 128 here: allowed are tables of one length"),
+        ({"tokens": None}, "tokens is None: allowed is the number"),
+        ({"float64": []}, "hashes.float64 is []: allowed is the text"),
+    ],
+)
+def test_a_table_that_can_not_be_compared_is_bad_input_and_no_difference(
+    tmp_path, config, capsys, fields, says
+):
+    there = tmp_path / "there.json"
+    there.write_text(ran(capsys, "probe", "rope", config, "-o", "json")[1])
+    told = json.loads(there.read_text())
+    if "float64" in fields:
+        told["hashes"] |= fields
+    else:
+        told |= fields
+    there.write_text(json.dumps(told))
+    code, out, err = ran(capsys, "probe", "rope", config, "--against", str(there))
+    assert (code, out) == (2, "")
+    assert f"--against {there}: {says}" in err
+    assert err.count("\n") == 1
+
+
 @pytest.mark.parametrize("field", [{"rope_theta": 0}, {"rope_scaling": {"type": "magic"}}])
 def test_a_config_without_a_table_is_one_line(tmp_path, capsys, field):
     path = config_file(tmp_path, {**LLAMA, **field})
