@@ -262,7 +262,8 @@ def rope(  # noqa: PLR0917 - typer reads options from parameters
         str, typer.Argument(metavar="CONFIG", help="config.json.", show_default=False)
     ],
     tokens: Annotated[
-        int | None, typer.Option("--tokens", min=1, help="Length; else the trained one.")
+        int | None,
+        typer.Option("--tokens", min=1, max=2**40, help="Length; else the trained one."),
     ] = None,
     layer_type: Annotated[
         str, typer.Option("--layer-type", help="Which table, where there are several.")
@@ -281,7 +282,7 @@ def rope(  # noqa: PLR0917 - typer reads options from parameters
 
     Exit code 1: another host's hashes differ.
     """
-    from cacheaware.model.rope import RopeError, hashes, rope_of
+    from cacheaware.model.rope import RopeError, hashes, rope_of, settings_of
 
     (found, *more) = documents([config])
     if more:
@@ -289,9 +290,9 @@ def rope(  # noqa: PLR0917 - typer reads options from parameters
     try:
         text = an_object(parsed(found))
         turned = rope_of(text, tokens, layer_type)
+        length = settings_of(text, tokens, layer_type).length
     except (BadInputError, RopeError) as error:
         raise BadInputError(f"{found.shown}: {error}") from error
-    length = tokens or int(text.get("max_position_embeddings") or 2048)
     own = hashes(turned, length)
     told: list[Finding] = []
     if against is not None:

@@ -16,6 +16,11 @@ from typing import Any
 DEFAULT_BASE = 10_000.0
 FORMS = {"float64": "<d", "float32": "<f", "float16": "<e"}
 PRECISIONS = ("float64", "float32", "bfloat16", "float16")
+LARGEST = 1e30
+"""Of any field; what is beyond has no float32 table."""
+LARGEST_FREQUENCY = 1e6
+LARGEST_SCALE = 65_504.0
+"""The largest float16."""
 NESTED = ("text_config", "llm_config", "language_config", "thinker_config")
 
 
@@ -61,9 +66,19 @@ class Settings:
         value = self.scaling.get(name)
         if value is None and default is not None:
             return default
-        if isinstance(value, bool) or not isinstance(value, int | float) or value <= 0:
-            raise RopeError(f"{name} is {value!r}: allowed are numbers above 0")
-        return float(value)
+        if value is None:
+            raise RopeError(f"{name} is missing: allowed are numbers above 0")
+        return number_of(name, value)
+
+    def weight(self, name: str) -> float:
+        """A number of the scaling; 0 where it is not used.
+
+        Raises:
+            RopeError: it is no number.
+        """
+        value = self.scaling.get(name)
+        unused = value is None or (value == 0 and not isinstance(value, bool))
+        return 0.0 if unused else number_of(name, value)
 
     @property
     def original(self) -> float:
@@ -91,11 +106,42 @@ def rope_of(config: Mapping[str, Any], length: int | None = None, layer_type: st
     make = KINDS.get(told.kind)
     if make is None:
         raise RopeError(f"rope_type is {told.kind!r}: allowed are {', '.join(KINDS)}")
-    frequencies, scale = make(told)
-    sections = told.scaling.get("mrope_section") or ()
-    if sum(sections) not in {0, len(frequencies)}:
-        raise RopeError(f"mrope_section is {sections!r}: its sum must be {len(frequencies)}")
-    return Rope(told.kind, tuple(frequencies), scale, tuple(sections))
+    try:
+        frequencies, scale = make(told)
+    except (ArithmeticError, ValueError) as error:
+        raise RopeError(
+            f"rope_scaling is {dict(told.scaling)!r}: no {told.kind} table comes of it ({error})"
+        ) from error
+    if isinstance(scale, complex) or not 0 < scale <= LARGEST_SCALE:
+        raise RopeError(f"the attention factor is {scale}: allowed are up to {LARGEST_SCALE:g}")
+    if not all(0 <= one <= LARGEST_FREQUENCY for one in frequencies):
+        raise RopeError(f"frequencies reach {max(frequencies):g}: allowed are those near 1 or less")
+    return Rope(told.kind, tuple(frequencies), scale, sections_of(told, len(frequencies)))
+
+
+def sections_of(told: Settings, pairs: int) -> tuple[int, ...]:
+    """How the pairs are shared out (mrope).
+
+    Raises:
+        RopeError: they are no whole numbers, or not of this sum.
+    """
+    given = told.scaling.get("mrope_section") or []
+    if not isinstance(given, list) or any(type(one) is not int or one < 0 for one in given):
+        raise RopeError(f"mrope_section is {given!r}: allowed is a list of whole numbers")
+    if sum(given) not in {0, pairs}:
+        raise RopeError(f"mrope_section is {given!r}: its sum must be {pairs}")
+    return tuple(given)
+
+
+def number_of(name: str, value: Any) -> float:
+    """A finite number above 0.
+
+    Raises:
+        RopeError: it is none.
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= LARGEST:
+        raise RopeError(f"{name} is {value!r}: allowed are numbers above 0")
+    return float(value)
 
 
 def settings_of(config: Mapping[str, Any], length: int | None, layer_type: str) -> Settings:
@@ -124,9 +170,9 @@ def settings_of(config: Mapping[str, Any], length: int | None, layer_type: str) 
     if isinstance(share, bool) or not isinstance(share, int | float) or not 0 < share <= 1:
         raise RopeError(f"partial_rotary_factor is {share!r}: allowed are numbers up to 1")
     rotary = text.get("qk_rope_head_dim")
-    dim = rotary if isinstance(rotary, int) else int(head_dim * share)
+    dim = int(head_dim * share) if rotary is None else whole(text, "qk_rope_head_dim", 0)
     base = scaling.get("rope_theta", text.get("rope_theta", DEFAULT_BASE))
-    if isinstance(base, bool) or not isinstance(base, int | float) or base <= 1:
+    if isinstance(base, bool) or not isinstance(base, int | float) or not 1 < base <= LARGEST:
         raise RopeError(f"rope_theta is {base!r}: allowed are numbers above 1")
     if dim < 2 or dim % 2:
         raise RopeError(f"{dim} dimensions are turned: allowed are even numbers from 2 on")
@@ -139,17 +185,19 @@ def whole(text: Mapping[str, Any], name: str, default: int) -> int:
     """A whole number above 0.
 
     Raises:
-        RopeError: it is none.
+        RopeError: it is none, or it is missing and `default` is 0.
     """
+    if name not in text and not default:
+        raise RopeError(f"{name} is missing: allowed are whole numbers above 0")
     value = text.get(name, default)
-    if type(value) is not int or value < 1:
+    if type(value) is not int or not 1 <= value <= LARGEST:
         raise RopeError(f"{name} is {value!r}: allowed are whole numbers above 0")
     return value
 
 
 def head_dim_of(text: Mapping[str, Any]) -> int:
     """The field, else hidden size over heads."""
-    if isinstance(text.get("head_dim"), int):
+    if text.get("head_dim") is not None:
         return whole(text, "head_dim", 1)
     return whole(text, "hidden_size", 0) // whole(text, "num_attention_heads", 0)
 
@@ -216,7 +264,7 @@ def yarn_scale(told: Settings, factor: float) -> float:
     def mscale(weight: float) -> float:
         return 1.0 if factor <= 1 else 0.1 * weight * math.log(factor) + 1.0
 
-    own, all_dim = told.scaling.get("mscale"), told.scaling.get("mscale_all_dim")
+    own, all_dim = told.weight("mscale"), told.weight("mscale_all_dim")
     return mscale(own) / mscale(all_dim) if own and all_dim else mscale(1.0)
 
 
@@ -226,6 +274,7 @@ def longrope(told: Settings) -> tuple[list[float], float]:
     factors = told.scaling.get(name)
     if not isinstance(factors, list) or len(factors) != told.dim // 2:
         raise RopeError(f"{name} must be a list of {told.dim // 2} numbers")
+    factors = [number_of(name, one) for one in factors]
     if told.scaling.get("attention_factor") is not None:
         scale = told.number("attention_factor")
     else:

@@ -117,6 +117,20 @@ def test_a_config_without_a_table_is_one_line(tmp_path, capsys, field):
     assert "no JSON object" in ran(capsys, "probe", "rope", str(path))[2]
 
 
+def test_a_config_without_fields_is_said_to_miss_them(tmp_path, capsys):
+    path = tmp_path / "config.json"
+    path.write_text("{}")
+    code, _, err = ran(capsys, "probe", "rope", str(path))
+    assert code == 2
+    assert "hidden_size is missing" in err
+
+
+def test_the_trained_length_is_that_of_the_text_part(tmp_path, capsys):
+    path = config_file(tmp_path, {"text_config": LLAMA, "max_position_embeddings": "x"})
+    code, out, _ = ran(capsys, "probe", "rope", str(path), "-o", "json")
+    assert (code, json.loads(out)["tokens"]) == (0, 128)
+
+
 @pytest.mark.skipif(
     importlib.util.find_spec("torch") is not None, reason="torch is installed: nothing is missing"
 )

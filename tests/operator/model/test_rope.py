@@ -154,8 +154,54 @@ def test_a_file_with_a_table_for_each_kind_of_layer_wants_to_know_which():
 )
 def test_a_field_that_cannot_be_is_named(field, value, says):
     if says is None:
-        says = "factor is None"
+        says = "factor is missing"
     with pytest.raises(RopeError, match=says):
+        rope_of({**BASE, field: value})
+
+
+YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 128}
+HUGE = 10**400
+
+
+@pytest.mark.parametrize(
+    ("scaling", "says"),
+    [
+        ({**YARN, "mscale": [{}], "mscale_all_dim": 1.0}, r"mscale is \[{}\]"),
+        ({**YARN, "mscale": 1.0, "mscale_all_dim": "x"}, "mscale_all_dim is 'x'"),
+        ({**YARN, "mscale": True, "mscale_all_dim": 1.0}, "mscale is True"),
+        ({**YARN, "factor": math.nan}, "factor is nan"),
+        ({**YARN, "factor": math.inf}, "factor is inf"),
+        ({**YARN, "factor": HUGE}, "factor is 1000"),
+        ({**YARN, "attention_factor": 1e9}, "attention factor is 1000000000.0"),
+        ({"type": "linear", "factor": 1e-29}, "frequencies reach 1e[+]29"),
+        ({**LLAMA3, "high_freq_factor": 1.0}, "no llama3 table comes of it"),
+        ({"type": "dynamic", "factor": 2.0, "partial_rotary_factor": 0.25}, "no dynamic table"),
+        ({**LONG, "short_factor": [1.0, 0, 1.0, 1.0]}, "short_factor is 0"),
+        ({**LONG, "short_factor": [1.0, "x", 1.0, 1.0]}, "short_factor is 'x'"),
+        ({"type": "mrope", "mrope_section": "abcd"}, "mrope_section is 'abcd'"),
+        ({"type": "mrope", "mrope_section": [2, "x"]}, "allowed is a list of whole numbers"),
+    ],
+)
+def test_a_scaling_of_a_wrong_type_or_size_is_named(scaling, says):
+    with pytest.raises(RopeError, match=says):
+        rope_of({**BASE, "rope_scaling": scaling})
+
+
+def test_a_weight_of_zero_is_not_used():
+    assert scaled(**YARN, mscale=0, mscale_all_dim=0).scale == scaled(**YARN).scale
+
+
+@pytest.mark.parametrize("name", ["hidden_size", "num_attention_heads"])
+def test_a_missing_field_is_said_to_be_missing(name):
+    with pytest.raises(RopeError, match=f"{name} is missing: allowed are whole numbers above 0"):
+        rope_of({key: one for key, one in BASE.items() if key != name})
+
+
+@pytest.mark.parametrize(
+    ("field", "value"), [("head_dim", "x"), ("qk_rope_head_dim", "x"), ("rope_theta", math.nan)]
+)
+def test_a_field_of_a_wrong_type_is_not_passed_over(field, value):
+    with pytest.raises(RopeError, match=f"{field} is {value!r}"):
         rope_of({**BASE, field: value})
 
 
