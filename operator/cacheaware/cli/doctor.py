@@ -182,9 +182,8 @@ def engines_of(
         where: namespace and context.
         pages: what else was named.
     """
+    told, failed = examined_pages(pages)
     asked: list[Callable[[], list[Examined]]] = []
-    if pages.first:
-        asked.append(lambda: examined_pages(pages))
     for name in workloads:
         if (own := pod_named(name)) is not None:
             asked.append(partial(examined_pod, own, *where, pages))
@@ -192,10 +191,10 @@ def engines_of(
             kind, own = reference(name)
             asked.append(partial(examined_workload, kind, own, *where, pages))
     answers = [attempt(one) for one in asked]
-    told = [one for each in answers for one in each or ()]
+    told += [one for each in answers for one in each or ()]
     if found_by_probes := pages.stored.findings:
         told.append(Examined("stored probes", None, found_by_probes, is_engine=False))
-    return told, None in answers
+    return told, failed or None in answers
 
 
 def found_as(name: str) -> str | None:

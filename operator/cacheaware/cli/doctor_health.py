@@ -3,17 +3,19 @@
 import math
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cacheaware.cli.cluster import NAME, checked_namespace, namespace_of, with_cluster
-from cacheaware.cli.errors import BadInputError
+from cacheaware.cli.errors import BadInputError, attempt
+from cacheaware.cli.inputs import STDIN
 from cacheaware.cli.probe_files import Stored
 from cacheaware.cli.scrape import read
 from cacheaware.doctor.findings import Finding
 from cacheaware.doctor.kv_health import health
 from cacheaware.doctor.tail_latency import Case, Judged, Tail, judge, tail_of
-from cacheaware_sidecar.health import Looks, look
+from cacheaware_sidecar.health import Look, Looks, look
 
 if TYPE_CHECKING:
     from cacheaware.doctor.pod_pages import Seen
@@ -72,32 +74,58 @@ def check(pages: Pages) -> None:
         raise BadInputError(f"--seconds is {pages.seconds:g}; allowed: more than 0, up to a day")
 
 
-def looks_of(pages: Pages) -> dict[str, Looks]:
+def looks_of(pages: Pages) -> tuple[dict[str, Looks], bool]:
     """Read the pages; the subject of each is its first page's name.
 
-    Raises:
-        BadInputError: a page can't be read, or is named twice.
+    One that can't be read, or is named twice, gets a line and does not hold back the others. Of a
+    pair the other one is judged by itself.
+
+    Returns:
+        The looks, and whether a page is missing.
     """
     found: dict[str, Looks] = {}
+    failed = False
     for place, name in enumerate(pages.first):
-        if name in found:
-            raise BadInputError(f"--page {name}: named twice")
-        first = look(read(name, TIMEOUT_S, {}))
-        if not pages.after:
-            found[name] = Looks(first)
+        first = attempt(partial(page_of, "--page", name, pages.first[:place]))
+        newest, seconds = first, None
+        if pages.after:
+            later = pages.after[place]
+            taken = (*pages.first, *pages.after[:place])
+            newest = attempt(partial(page_of, "--page-after", later, taken))
+            seconds = pages.seconds
+        failed = failed or first is None or newest is None
+        if name in pages.first[:place]:
             continue
-        newest = look(read(pages.after[place], TIMEOUT_S, {}))
-        found[name] = Looks(newest, first, pages.seconds)
-    return found
+        if pages.after and first is not None and newest is not None:
+            found[name] = Looks(newest, first, seconds)
+        elif (one := newest or first) is not None:
+            found[name] = Looks(one)
+    return found, failed
 
 
-def examined_pages(pages: Pages) -> list[Examined]:
-    """Read the pages and ask all rules.
+def page_of(option: str, name: str, taken: tuple[str, ...]) -> Look:
+    """One page.
+
+    Args:
+        option: Which named it.
+        name: File, URL or -.
+        taken: What was read before.
 
     Raises:
-        BadInputError: a file can't be read.
+        BadInputError: it can't be read, or is named twice.
     """
-    return examined(looks_of(pages), pages)
+    if name in taken and (option == "--page" or name == STDIN):
+        raise BadInputError(f"{option} {name}: named twice")
+    try:
+        return look(read(name, TIMEOUT_S, {}))
+    except BadInputError as error:
+        raise BadInputError(f"{option} {error}") from error
+
+
+def examined_pages(pages: Pages) -> tuple[list[Examined], bool]:
+    """Read the pages and ask all rules; and whether a page is missing."""
+    looks, failed = looks_of(pages)
+    return examined(looks, pages), failed
 
 
 def pod_named(text: str) -> str | None:

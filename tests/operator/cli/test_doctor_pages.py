@@ -152,6 +152,40 @@ def test_tables_that_are_not_judged_are_told_and_another_libm_is_no_fault(pages,
 
 
 @pytest.mark.parametrize(
+    ("args", "subjects", "said"),
+    [
+        (
+            ("--page", "absent.prom", "--page", "before.prom", "--page", "after.prom"),
+            ["before.prom", "after.prom"], "--page absent.prom: No such file",
+        ),
+        (
+            ("--page", "before.prom", "--page", "before.prom"),
+            ["before.prom"], "--page before.prom: named twice",
+        ),
+        (
+            ("--page", "before.prom", "--page-after", "absent.prom"),
+            ["before.prom"], "--page-after absent.prom: No such file",
+        ),
+        (
+            ("--page", "absent.prom", "--page-after", "after.prom"),
+            ["absent.prom"], "--page absent.prom: No such file",
+        ),
+    ],
+)  # fmt: skip
+def test_a_page_that_can_not_be_read_does_not_hold_back_the_others(
+    pages, capsys, args, subjects, said
+):
+    pages()
+    code, out, err = ran(capsys, "doctor", *args, "-o", "json")
+    assert code == 2
+    told = json.loads(out)["looks"]
+    assert [one["subject"] for one in told] == subjects
+    assert all((one["running"], one["seconds"]) == (20, None) for one in told)
+    assert said in err
+    assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
     ("finding", "said"),
     [
         ({"severity": []}, "findings[0].severity is []: allowed are error, warning, info"),
