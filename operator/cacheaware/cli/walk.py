@@ -68,7 +68,8 @@ def walk(
         typer.Option("--train-bandwidth", help="Training: GB/s of one rank in one direction."),
     ] = None,
     plot: Annotated[
-        Path | None, typer.Option("--plot", help="Also draw the roofline into this file, replacing it.")
+        Path | None,
+        typer.Option("--plot", help="Also draw the roofline into this file, replacing it."),
     ] = None,
     output: OutputOption = Format.TABLE,
 ) -> int:

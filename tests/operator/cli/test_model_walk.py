@@ -195,7 +195,10 @@ def test_an_unknown_architecture_is_a_warning(write, capsys):
     ("options", "line"),
     [
         (["--gpu", "abacus"], "cacheaware: --gpu is 'abacus': allowed are T4"),
-        (["--gpu", "h100", "--phase", "train"], "--phase is 'train': allowed are prefill and decode"),
+        (
+            ["--gpu", "h100", "--phase", "train"],
+            "--phase is 'train': allowed are prefill and decode",
+        ),
         (["--gpu", "h100", "--prompt", 0], "cacheaware: --prompt is 0"),
         (["--gpu", "h100", "--batch", 0], "--batch is 0"),
         (["--gpu", "h100", "--context", -1], "--context is -1"),

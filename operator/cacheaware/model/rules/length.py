@@ -47,7 +47,8 @@ def told(view: View, asked: Asked) -> Iterator[Finding]:
         yield error(
             view, "length-beyond",
             f"--max-model-len {asked.max_model_len:,} is beyond the {longest:,} positions of the "
-            f"{'class' if view.told_positions is None else 'file'}: engines refuse it, and answers there would be noise",
+            f"{'class' if view.told_positions is None else 'file'}: engines refuse it, and answers"
+            " there would be noise",
             "Lower it, or take a release with the scaling for it.",
         )  # fmt: skip
 
