@@ -206,9 +206,10 @@ def examined(looks: Mapping[str, Looks], pages: Pages) -> list[Examined]:
     told = []
     for subject, one in looks.items():
         peers = tuple(each for name, each in looks.items() if name != subject)
-        case = Case(one, peers, attention, rope)
+        alike = one.comparable
+        case = Case(alike, peers, attention, rope)
         own = tuple(each for each in findings if each.subject == subject)
-        told.append(Examined(subject, one, own, tail_of(one), tuple(judge(case))))
+        told.append(Examined(subject, alike, own, tail_of(alike), tuple(judge(case))))
     return told
 
 

@@ -10,6 +10,7 @@ from cacheaware_sidecar.health.symptom import INFO, WARNING, Symptom
 USED_TO: Final = 0.3
 """A ratio of hits from which on it is worth something."""
 ENOUGH_TOKENS: Final = 1000
+"""Before and between the looks; a ratio of fewer is chance."""
 TIER_FULL: Final = 0.95
 
 
@@ -22,6 +23,8 @@ def hits_collapsed(looks: Looks) -> Iterator[Symptom]:
     found = ratio(looks.grown("prefix_hits"), asked)
     if asked is None:
         used_to, found, asked = old.prefix_hit_ratio, looks.sample.prefix_hit_ratio, ENOUGH_TOKENS
+    elif (old.prefix_queries or 0.0) < ENOUGH_TOKENS:
+        return
     if used_to is None or found is None or used_to < USED_TO or asked < ENOUGH_TOKENS:
         return
     if found > used_to / 2:

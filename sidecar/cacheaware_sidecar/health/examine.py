@@ -7,9 +7,11 @@ from cacheaware_sidecar.health.cache import hits_collapsed, tier_full
 from cacheaware_sidecar.health.integrity import (
     began_anew,
     corrupted,
+    fell_alone,
     not_a_ratio,
     rejected,
     stalled,
+    two_engines,
     unknown,
 )
 from cacheaware_sidecar.health.looks import Looks
@@ -19,12 +21,12 @@ from cacheaware_sidecar.health.symptom import ERROR, INFO, WARNING, Symptom
 
 RULES: tuple[Callable[[Looks], Iterator[Symptom]], ...] = (
     corrupted, stalled, rejected, near_full, preempted, queued, fills, sick_rank, began_anew,
-    hits_collapsed, not_a_ratio, fragmented, oversized, tier_full, unknown,
+    fell_alone, hits_collapsed, not_a_ratio, fragmented, oversized, tier_full, unknown,
 )  # fmt: skip
 _ORDER = (ERROR, WARNING, INFO)
 
 
 def examine(looks: Looks) -> list[Symptom]:
     """Everything that the looks show, the worst first."""
-    found = (symptom for rule in RULES for symptom in rule(looks))
-    return sorted(found, key=lambda one: _ORDER.index(one.severity))
+    found = (symptom for rule in RULES for symptom in rule(looks.comparable))
+    return sorted([*two_engines(looks), *found], key=lambda one: _ORDER.index(one.severity))

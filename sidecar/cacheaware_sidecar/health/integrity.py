@@ -87,6 +87,34 @@ def began_anew(looks: Looks) -> Iterator[Symptom]:
         )
 
 
+def two_engines(looks: Looks) -> Iterator[Symptom]:
+    """Pages of two engines, which are no two looks at one."""
+    if looks.before is not None and looks.two_engines:
+        old, new = (one or "no known engine" for one in (looks.before.sample.engine,
+                                                         looks.sample.engine))  # fmt: skip
+        yield Symptom(
+            "two-engines",
+            WARNING,
+            f"the earlier page is of {old}, the later of {new}: they are no two looks at one"
+            " engine, and the later was judged by itself",
+            "give two pages of the same pod",
+        )
+
+
+def fell_alone(looks: Looks) -> Iterator[Symptom]:
+    """A counter that fell while the process and the other counters went on."""
+    if looks.before is not None and (name := looks.fallen) is not None:
+        was, now = (getattr(one.sample, name) for one in (looks.before, looks.now))
+        yield Symptom(
+            "counter-fell",
+            WARNING,
+            f"{name} fell from {was:,.0f} to {now:,.0f} while the process and its other counters"
+            " went on: no restart; what it gained is not known",
+            "look for what rewrites the page: an exporter, a proxy, or a sum over engines of which"
+            " one is missing",
+        )
+
+
 def not_a_ratio(looks: Looks) -> Iterator[Symptom]:
     """A percentage where a fraction belongs; it is not divided by 100, it is unknown."""
     for name, value in dict(looks.signs.not_ratios).items():

@@ -1,9 +1,10 @@
 """One or two looks at an engine, and what happened between them."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
-from cacheaware_sidecar.engines.rates import Rates, rates, ratio, restarted
+from cacheaware_sidecar.engines.rates import COUNTERS, Rates, rates, ratio, restarted
 from cacheaware_sidecar.engines.sample import EngineSample, Histogram
 from cacheaware_sidecar.engines.scan import scan
 from cacheaware_sidecar.engines.subtract import since
@@ -43,23 +44,57 @@ class Looks:
         return self.now.signs
 
     @property
+    def two_engines(self) -> bool:
+        """Whether the pages are of different engines: then nothing between them is known."""
+        return self.before is not None and self.before.sample.engine != self.sample.engine
+
+    @property
+    def comparable(self) -> "Looks":
+        """These looks; the newest alone where the one before is of another engine."""
+        return Looks(self.now) if self.two_engines else self
+
+    @property
+    def fallen(self) -> str | None:
+        """A counter that fell alone, while the process is the same: it is wrong, not anew."""
+        if self.before is None or self.two_engines:
+            return None
+        old, new = self.before.sample, self.now.sample
+        if old.started_at is None or old.started_at != new.started_at:
+            return None
+        pairs = {name: (getattr(old, name), getattr(new, name)) for name in COUNTERS}
+        known = {name: pair for name, pair in pairs.items() if None not in pair}
+        fell = [name for name, (was, is_) in known.items() if is_ < was]
+        held = [name for name, (was, is_) in known.items() if is_ >= was > 0]
+        return fell[0] if len(fell) == 1 and held else None
+
+    @property
     def restarted(self) -> bool:
         """Whether the engine began anew between the looks."""
-        return self.before is not None and restarted(self.before.sample, self.now.sample)
+        old = self._earlier
+        return old is not None and not self.two_engines and restarted(old, self.now.sample)
+
+    @property
+    def _earlier(self) -> EngineSample | None:
+        """The sample before, without a counter that fell alone."""
+        if self.before is None or (name := self.fallen) is None:
+            return self.before.sample if self.before else None
+        unknown: dict[str, Any] = {name: None}
+        return replace(self.before.sample, **unknown)
 
     @property
     def rates(self) -> Rates:
         """Rates between the looks; None each without both and the time between them."""
-        if self.before is None or self.seconds is None:
+        if self._earlier is None or self.seconds is None or self.two_engines:
             return Rates()
-        return rates(self.before.sample, self.now.sample, self.seconds)
+        return rates(self._earlier, self.now.sample, self.seconds)
 
     def grown(self, name: str) -> float | None:
         """What a counter of the sample or of the signs has gained; None without two looks.
 
-        After a restart, and where a counter has fallen, all of its value has grown since.
+        After a restart, and where a counter has fallen, all of its value has grown since. None of
+        one that fell alone, and of two engines.
         """
-        if self.before is None:
+        if self.before is None or self.two_engines or name == self.fallen:
             return None
         old, new = _value(self.before, name), _value(self.now, name)
         if new is None or self.restarted:
@@ -74,7 +109,7 @@ class Looks:
 
     def between(self, name: str) -> Histogram | None:
         """What a histogram has observed between the looks; all of it where there is but one."""
-        if self.before is None or self.restarted:
+        if self.before is None or self.two_engines or self.restarted:
             return _histogram(self.now, name)
         return since(_histogram(self.before, name), _histogram(self.now, name))
 

@@ -1,5 +1,7 @@
 """Each rule finds what is planted for it, and a healthy engine shows nothing."""
 
+from dataclasses import replace
+
 import pytest
 from tests.sidecar.health.pages import fix, message, pair, severities, single
 
@@ -161,6 +163,56 @@ def test_hits_of_few_tokens_or_of_an_engine_that_began_anew_are_no_collapse():
     assert severities(pair({}, few)) == {}
     anew = {"prefix_cache_queries_total": 1000, "prefix_cache_hits_total": 100}
     assert severities(pair({}, anew)) == {"engine-restarted": "warning"}
+
+
+def test_hits_before_of_few_tokens_are_no_baseline():
+    before = {"prefix_cache_queries_total": 1, "prefix_cache_hits_total": 1}
+    after = {"prefix_cache_queries_total": 90_001, "prefix_cache_hits_total": 2}
+    assert severities(pair(before, after)) == {}
+    before = {"prefix_cache_queries_total": 1000, "prefix_cache_hits_total": 1000}
+    after = {"prefix_cache_queries_total": 91_000, "prefix_cache_hits_total": 1001}
+    assert severities(pair(before, after)) == {"prefix-hits-collapsed": "warning"}
+
+
+SAME = {"process_start_time_seconds": 1.7e9}
+
+
+def test_a_counter_that_fell_alone_is_no_restart_and_what_it_gained_is_unknown():
+    looks = pair(SAME, SAME | {"num_preemptions_total": 5})
+    assert severities(looks) == {"counter-fell": "warning"}
+    assert "preemptions fell from 1,000 to 5" in message(looks, "counter-fell")
+    assert looks.grown("preemptions") is None
+    assert looks.rates.preemptions_per_s is None
+    assert looks.grown("requests") == 100
+    assert looks.rates.requests_per_s == pytest.approx(100 / 60)
+
+
+def test_several_counters_that_fell_or_one_of_an_unknown_start_are_a_restart():
+    fell = {"num_preemptions_total": 5, "request_success_total": 5}
+    assert "engine-restarted" in severities(pair(SAME, SAME | fell))
+    assert "engine-restarted" in severities(pair({}, {"num_preemptions_total": 5}))
+
+
+SGLANG = b"""# TYPE sglang:num_running_reqs gauge
+sglang:num_running_reqs{model_name="m"} 3.0
+sglang:token_usage{model_name="m"} 0.3
+"""
+
+
+@pytest.mark.parametrize(
+    ("earlier", "said"),
+    [
+        (SGLANG, "is of sglang, the later of vllm"),
+        (b"", "is of no known engine, the later of vllm"),
+    ],
+)
+def test_pages_of_two_engines_are_no_restart_and_nothing_between_is_known(earlier, said):
+    looks = replace(pair({}, {"corrupted_requests_total": 7}), before=look(earlier))
+    assert severities(looks) == {"two-engines": "warning", "corrupted-requests": "warning"}
+    assert said in message(looks, "two-engines")
+    assert not looks.restarted
+    assert looks.grown("requests") is None
+    assert looks.rates.requests_per_s is None
 
 
 def test_a_measured_occupancy_wins_over_the_estimate():
