@@ -10,54 +10,12 @@ from typing import Any
 
 import pytest
 from ruamel.yaml import YAML
+from tests.operator.model.configs import DEEPSEEK_R1, LLAMA_8B, LLAMA_70B
 
 from cacheaware import cli
 from cacheaware.api.models import CacheAwareScaler
 from cacheaware.cli.plan import EXAMPLE, plan
 
-LLAMA: dict[str, Any] = {
-    "model_type": "llama",
-    "hidden_size": 4096,
-    "intermediate_size": 14336,
-    "num_attention_heads": 32,
-    "num_hidden_layers": 32,
-    "num_key_value_heads": 8,
-    "max_position_embeddings": 131072,
-    "tie_word_embeddings": False,
-    "torch_dtype": "bfloat16",
-    "vocab_size": 128256,
-}
-LARGE: dict[str, Any] = {
-    **LLAMA,
-    "hidden_size": 8192,
-    "intermediate_size": 28672,
-    "num_attention_heads": 64,
-    "num_hidden_layers": 80,
-}
-LATENT: dict[str, Any] = {
-    "model_type": "deepseek_v3",
-    "first_k_dense_replace": 3,
-    "hidden_size": 7168,
-    "intermediate_size": 18432,
-    "kv_lora_rank": 512,
-    "max_position_embeddings": 163840,
-    "moe_intermediate_size": 2048,
-    "moe_layer_freq": 1,
-    "n_routed_experts": 256,
-    "n_shared_experts": 1,
-    "num_attention_heads": 128,
-    "num_experts_per_tok": 8,
-    "num_hidden_layers": 61,
-    "num_key_value_heads": 128,
-    "q_lora_rank": 1536,
-    "qk_nope_head_dim": 128,
-    "qk_rope_head_dim": 64,
-    "quantization_config": {"quant_method": "fp8", "weight_block_size": [128, 128]},
-    "tie_word_embeddings": False,
-    "torch_dtype": "bfloat16",
-    "v_head_dim": 128,
-    "vocab_size": 129280,
-}
 USUAL = ("--rate", 8, "--prompt", 1500, "--output", 300)
 
 
@@ -96,7 +54,7 @@ def scaler_of(text: str) -> dict[str, Any]:
 
 
 def test_the_help_shows_an_example_that_runs(write, capsys, monkeypatch):
-    path = write(LLAMA)
+    path = write(LLAMA_8B)
     monkeypatch.chdir(path.parent)
     assert run("--help") == 0
     shown = re.sub(r"[^\w\-. ]+", " ", capsys.readouterr().out)
@@ -106,7 +64,7 @@ def test_the_help_shows_an_example_that_runs(write, capsys, monkeypatch):
 
 
 def test_json_has_stable_keys(answer):
-    code, told = answer(LLAMA)
+    code, told = answer(LLAMA_8B)
     assert code == 0
     assert set(told) == {
         "file", "unknown", "model_type", "gpu", "load", "gpu_memory_utilization", "sizes",
@@ -127,7 +85,7 @@ def test_json_has_stable_keys(answer):
 
 
 def test_the_table_says_what_fits_and_why(write, capsys):
-    assert run(write(LLAMA), "--gpu", "l40s", *USUAL, "--ttft", 1000, "--tpot", 60) == 0
+    assert run(write(LLAMA_8B), "--gpu", "l40s", *USUAL, "--ttft", 1000, "--tpot", 60) == 0
     out = capsys.readouterr().out
     assert "NVIDIA L40S datasheet" in out
     assert "targets: TTFT 1000 ms, TPOT 60 ms" in out
@@ -141,11 +99,11 @@ def test_the_table_says_what_fits_and_why(write, capsys):
 @pytest.mark.parametrize(
     ("config", "gpu", "options"),
     [
-        (LLAMA, "h100", ()),
-        (LLAMA, "l40s", ("--ttft", 1000, "--tpot", 60, "--count", 64)),
-        (LARGE, "h100", ("--peak", 8)),
-        (LARGE, "h100", ("--count", 4)),
-        (LARGE, "h100", ("--rate", 100_000, "--peak", 1_000_000)),
+        (LLAMA_8B, "h100", ()),
+        (LLAMA_8B, "l40s", ("--ttft", 1000, "--tpot", 60, "--count", 64)),
+        (LLAMA_70B, "h100", ("--peak", 8)),
+        (LLAMA_70B, "h100", ("--count", 4)),
+        (LLAMA_70B, "h100", ("--rate", 100_000, "--peak", 1_000_000)),
     ],
 )
 def test_the_scaler_is_one_that_the_cluster_accepts(config, gpu, options, write, capsys):
@@ -157,14 +115,14 @@ def test_the_scaler_is_one_that_the_cluster_accepts(config, gpu, options, write,
 
 
 def test_the_scaler_holds_the_targets_and_the_gpus_there_are(answer):
-    _, told = answer(LLAMA, "--ttft", 1500, "--count", 3, "--rate", 20)
+    _, told = answer(LLAMA_8B, "--ttft", 1500, "--count", 3, "--rate", 20)
     spec = told["scaler"]["spec"]
     assert spec["targets"] == {"kvUtilizationPercent": 80, "timeToFirstTokenMs": 1500}
     assert spec["maxGpus"] == spec["maxReplicas"] == 3
 
 
 def test_a_burst_that_comes_before_new_pods_asks_for_a_warm_pool(answer):
-    _, told = answer(LLAMA, "--rate", 20, "--peak", 100)
+    _, told = answer(LLAMA_8B, "--rate", 20, "--peak", 100)
     (burst,) = (one for one in told["findings"] if one["id"] == "FullBeforeColdStart")
     assert told["replicas"]["full_in_s"] < 110
     assert told["scaler"]["spec"]["warmPool"] == told["replicas"]["spare"] > 0
@@ -172,7 +130,7 @@ def test_a_burst_that_comes_before_new_pods_asks_for_a_warm_pool(answer):
 
 
 def test_what_does_not_fit_is_one_error_that_says_by_how_much_and_what_would(answer):
-    code, told = answer(LARGE, "--count", 1)
+    code, told = answer(LLAMA_70B, "--count", 1)
     assert code == 1
     assert told["tensor_parallel"] is None
     assert told["scaler"] is None
@@ -187,31 +145,31 @@ def test_what_does_not_fit_is_one_error_that_says_by_how_much_and_what_would(ans
 
 def test_a_length_that_does_not_fit_names_the_length_that_would(answer):
     few = ("--count", 2, "--rate", 0.1, "--peak", 0.1)
-    code, told = answer(LARGE, *few, "--max-model-len", 131072)
+    code, told = answer(LLAMA_70B, *few, "--max-model-len", 131072)
     assert code == 1
     (error,) = (one for one in told["findings"] if one["severity"] == "error")
     assert "one request of 131,072 tokens needs" in error["message"]
     found = re.search(r"--max-model-len (\d+) with TP 2", error["fix"])
     assert "TP 4" not in error["fix"].partition("; or")[0]
-    assert answer(LARGE, *few, "--max-model-len", found[1])[0] == 0
+    assert answer(LLAMA_70B, *few, "--max-model-len", found[1])[0] == 0
 
 
 def test_a_model_too_large_for_a_node_is_sent_over_two(answer):
-    huge = {**LARGE, "num_hidden_layers": 400, "num_key_value_heads": 16}
+    huge = {**LLAMA_70B, "num_hidden_layers": 400, "num_key_value_heads": 16}
     code, told = answer(huge)
     assert code == 1
     assert "TP 16 over two nodes" in told["findings"][0]["fix"]
 
 
 def test_a_model_that_nothing_holds_is_said_to_be_too_large(answer):
-    code, told = answer({**LARGE, "hidden_size": 8192 * 32, "intermediate_size": 28672 * 32})
+    code, told = answer({**LLAMA_70B, "hidden_size": 8192 * 32, "intermediate_size": 28672 * 32})
     assert code == 1
     assert told["findings"][0]["fix"] == "what would fit: a smaller model"
 
 
 @pytest.mark.parametrize("option", ["--ttft", "--tpot"])
 def test_a_target_that_can_not_be_met_is_an_error(answer, option):
-    code, told = answer(LLAMA, option, 1)
+    code, told = answer(LLAMA_8B, option, 1)
     assert code == 1
     assert told["findings"][0]["id"] == "TargetMissed"
     assert "of 1 ms can't be met" in told["findings"][0]["message"]
@@ -223,14 +181,14 @@ def test_a_target_that_can_not_be_met_is_an_error(answer, option):
     [(30, "warning", 0, "the peak"), (300, "error", 1, "the load")],
 )
 def test_too_few_gpus_are_told(answer, rate, severity, code, who):
-    ended, told = answer(LLAMA, "--rate", rate, "--count", 4)
+    ended, told = answer(LLAMA_8B, "--rate", rate, "--count", 4)
     (found,) = (one for one in told["findings"] if one["id"] == "NotEnoughGpus")
     assert (found["severity"], ended) == (severity, code)
     assert who in found["message"]
 
 
 def test_a_capped_length_names_the_size_that_takes_all(answer):
-    code, told = answer(LARGE, "--rate", 0.1, "--peak", 0.1)
+    code, told = answer(LLAMA_70B, "--rate", 0.1, "--peak", 0.1)
     assert code == 0
     (found,) = (one for one in told["findings"] if one["id"] == "LengthCapped")
     assert "--max-model-len" in found["fix"]
@@ -238,21 +196,21 @@ def test_a_capped_length_names_the_size_that_takes_all(answer):
 
 
 def test_what_is_not_counted_or_not_measured_is_said(answer):
-    _, told = answer({**LLAMA, "vision_config": {"depth": 2}}, gpu="mi300x")
+    _, told = answer({**LLAMA_8B, "vision_config": {"depth": 2}}, gpu="mi300x")
     ids = {one["id"]: one for one in told["findings"]}
     assert "vision_config" in ids["PartsNotCounted"]["message"]
     assert "GPUs of AMD" in ids["SpeedNotMeasured"]["message"]
 
 
 def test_a_cache_that_ranks_share_is_said_to_be_held_twice(answer):
-    narrow = {**LARGE, "num_key_value_heads": 2}
+    narrow = {**LLAMA_70B, "num_key_value_heads": 2}
     _, told = answer(narrow, "--tpot", 25)
     ids = {one["id"]: one for one in told["findings"]}
     assert "share 2 KV heads" in ids["CacheReplicated"]["message"]
 
 
 def test_float32_in_the_file_is_noted(answer):
-    _, told = answer({**LLAMA, "torch_dtype": "float32"})
+    _, told = answer({**LLAMA_8B, "torch_dtype": "float32"})
     assert any("float32" in one["message"] for one in told["findings"])
 
 
@@ -286,7 +244,7 @@ def test_an_unknown_architecture_is_a_warning(write, capsys):
     ],
 )
 def test_bad_options_get_one_line(write, capsys, options, text):
-    assert run(write(LLAMA), "--gpu", "h100", *USUAL, *options) == 2
+    assert run(write(LLAMA_8B), "--gpu", "h100", *USUAL, *options) == 2
     told = capsys.readouterr()
     assert not told.out
     assert len(told.err.splitlines()) == 1
@@ -298,8 +256,8 @@ def test_bad_options_get_one_line(write, capsys, options, text):
     [
         ("[]", "config"),
         ("{", "is no JSON"),
-        ({**LLAMA, "num_hidden_layers": -1}, "num_hidden_layers is -1"),
-        ({**LLAMA, "quantization_config": {"quant_method": "gguf"}}, "name the weights' dtype"),
+        ({**LLAMA_8B, "num_hidden_layers": -1}, "num_hidden_layers is -1"),
+        ({**LLAMA_8B, "quantization_config": {"quant_method": "gguf"}}, "name the weights' dtype"),
     ],
 )
 def test_bad_files_get_one_line(write, capsys, content, text):
@@ -310,7 +268,7 @@ def test_bad_files_get_one_line(write, capsys, content, text):
 
 
 def test_weights_that_the_file_does_not_tell_can_be_named(answer):
-    odd = {**LLAMA, "quantization_config": {"quant_method": "gguf"}}
+    odd = {**LLAMA_8B, "quantization_config": {"quant_method": "gguf"}}
     code, told = answer(odd, "--weights", "int4", gpu="l4")
     assert code == 0
     assert told["sizes"][0]["weight_bytes"] < 6 * 2**30
@@ -318,7 +276,7 @@ def test_weights_that_the_file_does_not_tell_can_be_named(answer):
 
 @pytest.mark.parametrize(("name", "weights"), [("chat-NVFP4", "nvfp4"), ("chat-AWQ", "int4")])
 def test_a_name_that_says_more_than_the_file_is_told(write, capsys, name, weights):
-    path = write(LLAMA, f"{name}/config.json")
+    path = write(LLAMA_8B, f"{name}/config.json")
     assert run(path, "--gpu", "h100", *USUAL, "-o", "json") == 0
     ids = {one["id"]: one for one in json.loads(capsys.readouterr().out)["findings"]}
     assert ids["StorageNotTold"]["fix"] == f"--weights {weights}"
@@ -327,7 +285,7 @@ def test_a_name_that_says_more_than_the_file_is_told(write, capsys, name, weight
 
 
 def test_a_large_mixture_in_eight_bits_needs_two_nodes_four_bits_or_larger_gpus(answer):
-    code, told = answer(LATENT)
+    code, told = answer(DEEPSEEK_R1)
     assert code == 1
     fix = told["findings"][0]["fix"]
     assert "checkpoint in fp8" not in fix
@@ -336,7 +294,7 @@ def test_a_large_mixture_in_eight_bits_needs_two_nodes_four_bits_or_larger_gpus(
 
 
 def test_a_latent_cache_on_many_ranks_is_told(answer):
-    code, told = answer(LATENT, gpu="h200")
+    code, told = answer(DEEPSEEK_R1, gpu="h200")
     assert code == 0
     ids = {one["id"]: one for one in told["findings"]}
     assert "--data-parallel-size 8 --enable-expert-parallel" in ids["CacheReplicated"]["fix"]
@@ -344,31 +302,31 @@ def test_a_latent_cache_on_many_ranks_is_told(answer):
 
 
 def test_a_four_bit_model_is_not_told_to_take_four_bits(answer):
-    code, told = answer(LARGE, "--weights", "int4", "--count", 1, gpu="l4")
+    code, told = answer(LLAMA_70B, "--weights", "int4", "--count", 1, gpu="l4")
     assert code == 1
     assert "checkpoint" not in told["findings"][0]["fix"]
 
 
 def test_a_length_beyond_any_pool_is_shortened_or_stored_in_eight_bits(answer):
     few = ("--count", 2, "--rate", 0.1, "--peak", 0.1)
-    code, told = answer(LARGE, *few, "--max-model-len", 40_000)
+    code, told = answer(LLAMA_70B, *few, "--max-model-len", 40_000)
     assert code == 1
     assert "--kv-dtype fp8 with TP 2" in told["findings"][0]["fix"]
-    code, told = answer(LARGE, *few, "--max-model-len", 131_072, "--kv-dtype", "fp8")
+    code, told = answer(LLAMA_70B, *few, "--max-model-len", 131_072, "--kv-dtype", "fp8")
     assert code == 1
     assert "--kv-dtype" not in told["findings"][0]["fix"]
 
 
 def test_a_request_that_is_too_long_in_itself_is_not_told_a_shorter_one(answer):
     few = ("--count", 2, "--rate", 0.1, "--prompt", 100_000)
-    code, told = answer(LARGE, *few)
+    code, told = answer(LLAMA_70B, *few)
     assert code == 1
     assert "one request of 100,300 tokens needs" in told["findings"][0]["message"]
     assert "--max-model-len" not in told["findings"][0]["fix"]
 
 
 def test_the_table_of_what_does_not_fit_ends_with_the_reason(write, capsys):
-    assert run(write(LARGE), "--gpu", "l4", *USUAL, "--count", 1) == 1
+    assert run(write(LLAMA_70B), "--gpu", "l4", *USUAL, "--count", 1) == 1
     out = capsys.readouterr().out
     assert "does not fit" in out
     assert "DoesNotFit" in out
@@ -377,7 +335,7 @@ def test_the_table_of_what_does_not_fit_ends_with_the_reason(write, capsys):
 
 
 def test_the_table_of_a_missed_target_shows_the_memory_and_no_scaler(write, capsys):
-    odd = {**LLAMA, "num_attention_heads": 12, "head_dim": 128, "num_key_value_heads": 4}
+    odd = {**LLAMA_8B, "num_attention_heads": 12, "head_dim": 128, "num_key_value_heads": 4}
     assert run(write(odd), "--gpu", "h100", *USUAL, "--tpot", 0.01) == 1
     out = capsys.readouterr().out
     assert "misses tpot target" in out
@@ -387,7 +345,7 @@ def test_the_table_of_a_missed_target_shows_the_memory_and_no_scaler(write, caps
 
 
 def test_the_engine_is_told_the_cache_dtype(answer):
-    _, told = answer(LLAMA, "--kv-dtype", "fp8")
+    _, told = answer(LLAMA_8B, "--kv-dtype", "fp8")
     assert "--kv-cache-dtype fp8" in told["engine_options"]
     assert told["sizes"][0]["kv_dtype"] == "fp8"
 
@@ -403,11 +361,11 @@ def test_a_model_whose_blocks_are_unknown_is_planned_in_bytes(write, capsys, mon
         return replace(kept, groups=None, stages=stages)
 
     monkeypatch.setattr(planning, "geometry", ungrouped)
-    assert run(write(LLAMA), "--gpu", "h100", *USUAL) == 0
+    assert run(write(LLAMA_8B), "--gpu", "h100", *USUAL) == 0
     assert "no blocks" in capsys.readouterr().out
 
 
 def test_requests_of_one_token_have_a_plan(answer):
-    code, told = answer(LLAMA, "--prompt", 1, "--output", 1)
+    code, told = answer(LLAMA_8B, "--prompt", 1, "--output", 1)
     assert code == 0
     assert told["replicas"]["at_work"]["ttft_s"] < 1

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.operator.model.configs import DEEPSEEK_R1
 
 from cacheaware import cli
 from cacheaware.cli import walk as command
@@ -22,25 +23,6 @@ LLAMA: dict[str, Any] = {
     "tie_word_embeddings": False,
     "vocab_size": 32000,
     "torch_dtype": "bfloat16",
-}
-MLA = {
-    "model_type": "deepseek_v3",
-    "hidden_size": 7168,
-    "intermediate_size": 18432,
-    "num_attention_heads": 128,
-    "num_hidden_layers": 61,
-    "first_k_dense_replace": 3,
-    "n_routed_experts": 256,
-    "num_experts_per_tok": 8,
-    "n_shared_experts": 1,
-    "moe_intermediate_size": 2048,
-    "q_lora_rank": 1536,
-    "kv_lora_rank": 512,
-    "qk_nope_head_dim": 128,
-    "qk_rope_head_dim": 64,
-    "v_head_dim": 128,
-    "tie_word_embeddings": False,
-    "vocab_size": 129280,
 }
 
 
@@ -132,8 +114,8 @@ def test_json_has_stable_keys(write, capsys):
     [
         (LLAMA, ["--prompt", 10, "--dp", 8, "--train-bandwidth", 25]),
         (LLAMA, ["--phase", "decode", "--batch", 256, "--context", 100_000, "--tp", 4]),
-        (MLA, ["--phase", "decode", "--batch", 512, "--tp", 8, "--pp", 2]),
-        (MLA, ["--prompt", 131_072, "--batch", 64, "--dp", 1024, "--train-bandwidth", 400]),
+        (DEEPSEEK_R1, ["--phase", "decode", "--batch", 512, "--tp", 8, "--pp", 2]),
+        (DEEPSEEK_R1, ["--prompt", 131_072, "--batch", 64, "--dp", 1024, "--train-bandwidth", 400]),
     ],
 )
 def test_the_table_is_readable_in_a_hundred_columns(config, options, write, capsys):

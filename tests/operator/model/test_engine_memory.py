@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from tests.operator.model.configs import LLAMA_8B
 
 from cacheaware.model.architecture import architecture
 from cacheaware.model.engine_memory import (
@@ -21,18 +22,6 @@ from cacheaware.model.layers import Layer
 from cacheaware.model.precision import precision_of
 from cacheaware_sidecar.kv import Parallel, geometry
 
-LLAMA_8B: dict[str, Any] = {
-    "model_type": "llama",
-    "hidden_size": 4096,
-    "intermediate_size": 14336,
-    "num_attention_heads": 32,
-    "num_hidden_layers": 32,
-    "num_key_value_heads": 8,
-    "max_position_embeddings": 131072,
-    "tie_word_embeddings": False,
-    "torch_dtype": "bfloat16",
-    "vocab_size": 128256,
-}
 QWEN_1_5B: dict[str, Any] = {
     "model_type": "qwen2",
     "hidden_size": 1536,

@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from tests.operator.model.configs import DEEPSEEK_R1, LLAMA_8B, LLAMA_70B
 
 from cacheaware.model.architecture import UnknownArchitectureError
 from cacheaware.model.engine_memory import GIB
@@ -14,49 +15,6 @@ from cacheaware.model.plan_reasons import reasons
 from cacheaware.model.serving_load import Limit, Load
 from cacheaware_sidecar.kv import ConfigError, Parallel, geometry
 
-LLAMA_8B: dict[str, Any] = {
-    "model_type": "llama",
-    "hidden_size": 4096,
-    "intermediate_size": 14336,
-    "num_attention_heads": 32,
-    "num_hidden_layers": 32,
-    "num_key_value_heads": 8,
-    "max_position_embeddings": 131072,
-    "tie_word_embeddings": False,
-    "torch_dtype": "bfloat16",
-    "vocab_size": 128256,
-}
-LLAMA_70B: dict[str, Any] = {
-    **LLAMA_8B,
-    "hidden_size": 8192,
-    "intermediate_size": 28672,
-    "num_attention_heads": 64,
-    "num_hidden_layers": 80,
-}
-LATENT: dict[str, Any] = {
-    "model_type": "deepseek_v3",
-    "first_k_dense_replace": 3,
-    "hidden_size": 7168,
-    "intermediate_size": 18432,
-    "kv_lora_rank": 512,
-    "max_position_embeddings": 163840,
-    "moe_intermediate_size": 2048,
-    "moe_layer_freq": 1,
-    "n_routed_experts": 256,
-    "n_shared_experts": 1,
-    "num_attention_heads": 128,
-    "num_experts_per_tok": 8,
-    "num_hidden_layers": 61,
-    "num_key_value_heads": 128,
-    "q_lora_rank": 1536,
-    "qk_nope_head_dim": 128,
-    "qk_rope_head_dim": 64,
-    "quantization_config": {"quant_method": "fp8", "weight_block_size": [128, 128]},
-    "tie_word_embeddings": False,
-    "torch_dtype": "bfloat16",
-    "v_head_dim": 128,
-    "vocab_size": 129280,
-}
 HYBRID: dict[str, Any] = {
     "model_type": "qwen3_next",
     "decoder_sparse_step": 1,
@@ -120,7 +78,7 @@ def test_sizes_that_the_heads_do_not_allow_are_told_with_the_reason():
 
 
 def test_nothing_is_chosen_where_nothing_fits():
-    made = planned(LATENT, "h100")
+    made = planned(DEEPSEEK_R1, "h100")
     assert made.chosen is None
     assert made.replicas is None
     assert made.candidates[-1].memory.pool.expected < 0
@@ -128,7 +86,7 @@ def test_nothing_is_chosen_where_nothing_fits():
 
 
 def test_the_latent_cache_takes_blocks_of_64():
-    chosen = planned(LATENT, "h200").chosen
+    chosen = planned(DEEPSEEK_R1, "h200").chosen
     assert (chosen.tensor, chosen.kept.block_size) == (8, 64)
 
 
@@ -275,7 +233,7 @@ def test_each_choice_has_its_reason():
 
 
 def test_block_sizes_are_explained_by_what_the_model_keeps():
-    assert "latent" in why(planned(LATENT, "h200"))["block size"][1]
+    assert "latent" in why(planned(DEEPSEEK_R1, "h200"))["block size"][1]
     assert "covers the state" in why(planned(HYBRID, "h200"))["block size"][1]
 
 
@@ -313,7 +271,7 @@ def gqa(layers: int, heads: int, head_dim: int, **more: Any) -> dict[str, Any]:
 
 QWEN_1_5B, QWEN_0_5B = gqa(28, 2, 128), gqa(24, 2, 64)
 OPT, PHI_4 = gqa(12, 12, 64, num_attention_heads=12), gqa(40, 10, 128, num_attention_heads=40)
-KIMI = {**LATENT, "num_attention_heads": 64}
+KIMI = {**DEEPSEEK_R1, "num_attention_heads": 64}
 QWEN_235B = gqa(94, 4, 128)
 FACTS = [
     ("Llama-3.1-8B, RTX 3090", gqa(32, 8, 128), Parallel(), "auto", 3.81, "blocks", 1952),

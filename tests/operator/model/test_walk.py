@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.operator.model.configs import DEEPSEEK_R1
 
 from cacheaware.model.architecture import UnknownArchitectureError
 from cacheaware.model.gpus import Gpu, gpu_named
@@ -45,25 +46,7 @@ MIXTRAL = LLAMA_2_7B | {
     "num_experts_per_tok": 2,
 }
 SLIDING = LLAMA_2_7B | {"model_type": "mistral", "sliding_window": 1024}
-MLA = {
-    "model_type": "deepseek_v3",
-    "hidden_size": 7168,
-    "intermediate_size": 18432,
-    "num_attention_heads": 128,
-    "num_hidden_layers": 4,
-    "first_k_dense_replace": 3,
-    "n_routed_experts": 256,
-    "num_experts_per_tok": 8,
-    "n_shared_experts": 1,
-    "moe_intermediate_size": 2048,
-    "q_lora_rank": 1536,
-    "kv_lora_rank": 512,
-    "qk_nope_head_dim": 128,
-    "qk_rope_head_dim": 64,
-    "v_head_dim": 128,
-    "tie_word_embeddings": False,
-    "vocab_size": 129280,
-}
+MLA = DEEPSEEK_R1 | {"num_hidden_layers": 4, "quantization_config": None}
 HYBRID = {
     "model_type": "qwen3_next",
     "hidden_size": 2048,
