@@ -158,18 +158,30 @@ def attention(  # noqa: PLR0917 - typer reads options from parameters
             told += adapter_said(model, canary, adapter)
         return found, told
 
-    found, told = asked(run)
-    files.keep(found.measured())
-    rows = [(one.layer, one.head, one.mean, one.p05, one.p50, one.p95) for one in found.heads]
-    titles = ("layer", "head", "mean", "p05", "p50", "p95")
-    if output is Format.JSON:
-        print_json(plain({**asdict(found), "findings": [asdict(one) for one in told]}))
-    else:
+    def table(found: Any, told: list["Finding"]) -> None:
+        rows = [(one.layer, one.head, one.mean, one.p05, one.p50, one.p95) for one in found.heads]
         typer.echo(
             f"attn_entropy_p95 {found.attn_entropy_p95:.4f} over {len(rows)} heads,"
             f" {found.length} tokens, band {found.band or 'whole'}\n"
         )
-        show(titles, rows, told)
+        show(("layer", "head", "mean", "p05", "p50", "p95"), rows, told)
+
+    return measured(run, files, output, table)
+
+
+def measured(
+    run: Callable[[], tuple[Any, list["Finding"]]],
+    files: Baseline,
+    output: Format,
+    table: Callable[[Any, list["Finding"]], None],
+) -> int:
+    """Run a probe, keep what it found and tell it; the exit code."""
+    found, told = asked(run)
+    files.keep(found.measured())
+    if output is Format.JSON:
+        print_json(plain({**asdict(found), "findings": [asdict(one) for one in told]}))
+    else:
+        table(found, told)
     return ended(told)
 
 
@@ -200,14 +212,11 @@ def norms(  # noqa: PLR0917 - typer reads options from parameters
         found = measure(model, canary)
         return found, guarded(lambda: said(found, healthy, tolerance))
 
-    found, told = asked(run)
-    files.keep(found.measured())
-    if output is Format.JSON:
-        print_json(plain({**asdict(found), "findings": [asdict(one) for one in told]}))
-    else:
+    def table(found: Any, told: list["Finding"]) -> None:
         rows = [(one.name, one.mean, one.rms, one.largest, one.outliers) for one in found.norms]
         show(("norm", "mean", "rms", "largest", "outliers"), rows, told)
-    return ended(told)
+
+    return measured(run, files, output, table)
 
 
 @probe.command(epilog="Example: cacheaware probe precision ./my-model --tokens 256")
@@ -236,11 +245,7 @@ def precision(  # noqa: PLR0917 - typer reads options from parameters
         found = measure(model, canary)
         return found, guarded(lambda: said(found, healthy, tolerance))
 
-    found, told = asked(run)
-    files.keep(found.measured())
-    if output is Format.JSON:
-        print_json(plain({**asdict(found), "findings": [asdict(one) for one in told]}))
-    else:
+    def table(found: Any, told: list["Finding"]) -> None:
         ordered = sorted(found.activations, key=lambda one: -one.largest)
         rows = [
             (
@@ -253,7 +258,8 @@ def precision(  # noqa: PLR0917 - typer reads options from parameters
             for one in ordered
         ]
         show(("module", "largest", "FP16 Inf", "FP16 zero", "BF16 zero"), rows, told)
-    return ended(told)
+
+    return measured(run, files, output, table)
 
 
 @probe.command(epilog="Example: cacheaware probe rope ./my-model/config.json --tokens 4096")
