@@ -3,17 +3,15 @@
 import re
 import shlex
 from collections.abc import Iterator
-from functools import cache
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pytest
-import typer
 import yaml
 
 from cacheaware.api.models import CacheAwareScaler
-from cacheaware.cli import app, register_commands
+from cacheaware.cli import command_line
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted(
@@ -94,12 +92,6 @@ def broken_links(page: Path) -> list[str]:
     return broken
 
 
-@cache
-def command_line() -> Any:
-    """Our command line; making it takes seconds late in a long run."""
-    return typer.main.get_command(app)
-
-
 def why_unknown(words: list[str]) -> str | None:
     """What is wrong with a call of our own command line; None where it could be run."""
     command = command_line()
@@ -151,12 +143,6 @@ def unknown_value(words: list[str]) -> str | None:
                 return f"the chart has no value {word.split('=')[0]}"
             values = values[key]
     return None
-
-
-@pytest.fixture(scope="module", autouse=True)
-def extensions():
-    """The commands of other packages, once."""
-    register_commands()
 
 
 def test_there_are_pages():

@@ -4,10 +4,9 @@ import json
 import shlex
 
 import pytest
-import typer
 from tests.probe.conftest import ran
 
-from cacheaware.cli import app, register_commands
+from cacheaware.cli import command_line
 
 pytestmark = pytest.mark.probe
 
@@ -173,8 +172,7 @@ def test_a_devices_tables_are_shown(healthy, capsys):
 def test_the_example_of_the_help_runs(tmp_path, capsys, monkeypatch, healthy, name):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "my-model").symlink_to(healthy)
-    register_commands()
-    command = typer.main.get_command(app).commands["probe"].commands[name]
+    command = command_line().commands["probe"].commands[name]
     words = shlex.split(command.epilog.removeprefix("Example: "))
     assert words[:3] == ["cacheaware", "probe", name]
     assert ran(capsys, *words[1:])[0] == 0

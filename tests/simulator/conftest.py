@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from cacheaware.cli import main, register_commands
+from cacheaware.cli import main
 from cacheaware_sim.engine import Engine, StepResult
 from cacheaware_sim.engine_config import EngineConfig
 from cacheaware_sim.iteration import IterationCost
@@ -22,7 +22,6 @@ from cacheaware_sim.request import Request
 @pytest.fixture
 def command(capsys) -> Callable[..., tuple[int, str, str]]:
     """(exit code, stdout, stderr) of a call of `cacheaware simulate`."""
-    register_commands()
 
     def call(*words: object) -> tuple[int, str, str]:
         with pytest.raises(SystemExit) as ended:

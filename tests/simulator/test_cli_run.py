@@ -148,7 +148,7 @@ def test_progress_is_shown_on_a_terminal_only(capsys, monkeypatch):
 
 def test_the_command_line_starts_without_the_simulator():
     code = (
-        "import sys; from cacheaware.cli import register_commands; register_commands();"
+        "import sys; from cacheaware.cli import command_line; command_line();"
         "heavy = [m for m in sys.modules if m.startswith(('cacheaware_sim.fleet', 'matplotlib'))];"
         "assert not heavy, heavy"
     )

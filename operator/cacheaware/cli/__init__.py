@@ -6,6 +6,7 @@ Exit codes: 0 well, 1 findings, 2 bad input or usage. Errors are one line on std
 import pkgutil
 import sys
 from collections.abc import Callable, Sequence
+from functools import cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from io import TextIOWrapper
@@ -28,8 +29,9 @@ app.add_typer(model, name="model")
 ANY_ARGUMENTS = {"allow_extra_args": True, "ignore_unknown_options": True}
 
 
-def register_commands() -> None:
-    """Import every command's file, and let other packages add theirs (`cacheaware.commands`).
+@cache
+def command_line() -> Callable[..., object]:
+    """All commands, of this package and of others (entry points `cacheaware.commands`).
 
     A command's file is light: what it needs it imports when it is called.
     """
@@ -37,6 +39,7 @@ def register_commands() -> None:
         import_module(module.name)
     for entry in entry_points(group="cacheaware.commands"):
         register_extension(entry, app)
+    return typer.main.get_command(app)
 
 
 def register_extension(entry: EntryPoint, app: typer.Typer) -> None:
@@ -67,9 +70,8 @@ def main(args: Sequence[str] | None = None) -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(encoding="utf-8", errors="backslashreplace")
-    register_commands()
     try:
-        code = app(args=args, standalone_mode=False)
+        code = command_line()(args=args, standalone_mode=False)
     except (BadInputError, UsageError) as error:
         if message := " ".join(told(error).split()):
             print(f"cacheaware: {message}", file=sys.stderr)

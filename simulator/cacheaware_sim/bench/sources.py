@@ -29,7 +29,7 @@ _MODEL = (
     "simulate", "stats", "step_result", "termination", "virtual_time",
 )  # fmt: skip
 _OURS_OPERATOR = ("decide", "observe")
-_OURS_SIDECAR = ("engines", "kv")
+_OURS_SIDECAR = ("engines", "health", "kv")
 
 
 def peers_sources() -> tuple[Path, ...]:

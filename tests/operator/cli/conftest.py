@@ -6,10 +6,9 @@ import shlex
 import threading
 
 import pytest
-import typer
 from tests.operator.fake_api import FakeApi
 
-from cacheaware.cli import app, main, register_commands
+from cacheaware.cli import command_line, main
 
 
 @pytest.fixture
@@ -61,8 +60,7 @@ def leaves(command, path=()):
 
 def commands():
     """All of them."""
-    register_commands()
-    return dict(leaves(typer.main.get_command(app)))
+    return dict(leaves(command_line()))
 
 
 def example(*path):

@@ -6,11 +6,10 @@ import pickle
 import shlex
 
 import pytest
-import typer
 from tests.operator.cli.conftest import ran
 from tests.operator.model.adapters import LLAMA, adapter, config_file, pair, tensor, torch_file
 
-from cacheaware.cli import app, register_commands
+from cacheaware.cli import command_line
 
 NAME = "model.layers.0.self_attn.q_proj"
 PEFT = f"base_model.model.{NAME}"
@@ -145,8 +144,7 @@ def test_the_example_of_the_help_runs(tmp_path, capsys, monkeypatch, name):
     adapter(tmp_path / "my-adapter", keys(PEFT))
     (tmp_path / "llama-3-8b").mkdir()
     config_file(tmp_path / "llama-3-8b", LLAMA)
-    register_commands()
-    command = typer.main.get_command(app).commands["lora"].commands[name]
+    command = command_line().commands["lora"].commands[name]
     words = shlex.split(command.epilog.removeprefix("Example: "))
     assert words[:3] == ["cacheaware", "lora", name]
     assert ran(capsys, *words[1:])[0] == 0
