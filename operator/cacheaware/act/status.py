@@ -3,11 +3,11 @@
 import logging
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from cacheaware.act.conditions import Situation, conditions, dated
+from cacheaware.act.conditions import Condition, Situation, dated
 from cacheaware.act.events import Subject, timestamp
 from cacheaware.api.status import MAX_DECISIONS, learned_of, learned_record, record_of
 from cacheaware.decide.decision import Decision
@@ -62,23 +62,35 @@ class StatusWriter:
         self._clock = clock
 
     async def write(
-        self, subject: Subject, generation: int, found: Situation, memory: StatusMemory
+        self,
+        subject: Subject,
+        generation: int,
+        found: Situation,
+        parts: Sequence[Condition],
+        memory: StatusMemory,
     ) -> tuple[str, ...]:
         """Write the status if it changed enough; returns fields that the CRD dropped.
+
+        Args:
+            subject: Whose status it is.
+            generation: Of the spec that was followed.
+            found: By a round.
+            parts: Its conditions.
+            memory: Of what was written.
 
         Raises:
             KubeError: it was not written.
         """
         await self.recall(subject, memory)
         times = (memory.last_scale_time, memory.scaled_to_zero_at)
-        urgent, minor = signature(found, generation, times)
+        urgent, minor = signature(found, parts, generation, times)
         demands = demands_of(found.decision)
         moved = noticeable(memory.demands, demands)
         if not due(memory, urgent, minor, self._clock(), moved=moved):
             return ()
         now = timestamp()
         memory.decisions = with_decision(memory.decisions, found.decision, now)
-        status = status_body(found, generation, memory, now)
+        status = status_body(found, parts, generation, memory, now)
         if (learned := self._learned(found, memory)) is not None:
             record = learned_record(learned)
             status["learned"] = record.model_dump(by_alias=True, exclude_none=True)
@@ -156,11 +168,13 @@ def path(subject: Subject) -> str:
 
 
 def signature(
-    found: Situation, generation: int, times: tuple[str | None, ...]
+    found: Situation,
+    parts: Sequence[Condition],
+    generation: int,
+    times: tuple[str | None, ...],
 ) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
     """What is written at once when it changes, and what may wait a little."""
     decision = found.decision
-    parts = conditions(found)
     urgent = (
         generation,
         times,
@@ -216,7 +230,7 @@ def with_decision(
 
 
 def status_body(
-    found: Situation, generation: int, memory: StatusMemory, now: str
+    found: Situation, parts: Sequence[Condition], generation: int, memory: StatusMemory, now: str
 ) -> dict[str, Any]:
     """The status as it is written; what is not known is left out, which clears it."""
     decision, fleet = found.decision, found.fleet
@@ -230,7 +244,7 @@ def status_body(
         "lastScaleTime": memory.last_scale_time,
         "scaledToZeroAt": memory.scaled_to_zero_at,
         "observation": fleet.observation if fleet else None,
-        "conditions": dated(conditions(found), memory.conditions, now, generation),
+        "conditions": dated(parts, memory.conditions, now, generation),
         "decisions": memory.decisions,
     }
 

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from cacheaware.act.conditions import FALSE, TRUE, Situation, conditions
+from cacheaware.act.conditions import FALSE, TRUE, Condition, Situation, conditions
 from cacheaware.act.cordons import Moved
 from cacheaware.act.events import NORMAL, WARNING, Events, Subject
 from cacheaware.act.status import StatusMemory, StatusWriter
@@ -83,10 +83,11 @@ class Reporter:
         memory: ReportMemory,
     ) -> None:
         """Tell what a round found; a failure to tell is logged and changes nothing."""
-        for kind, reason, message in transitions(found, memory, self._clock()):
+        parts = conditions(found)
+        for kind, reason, message in transitions(found, parts, memory, self._clock()):
             await self._events.send(subject, kind, reason, message)
         try:
-            dropped = await self._status.write(subject, generation, found, status)
+            dropped = await self._status.write(subject, generation, found, parts, status)
         except KubeError as error:
             if error.reason != BACKING_OFF:
                 log.warning("status of %s/%s: %s", subject.namespace, subject.name, error)
@@ -158,13 +159,18 @@ class Reporter:
         self._metrics.forget(subject.namespace, subject.name)
 
 
-def transitions(found: Situation, memory: ReportMemory, now: float) -> list[tuple[str, str, str]]:
-    """Events that are due: (type, reason, message); remembers what they tell, and when."""
-    bad = {
-        (one.type, one.reason): one.message
-        for one in conditions(found)
-        if BAD.get(one.type) == one.status
-    }
+def transitions(
+    found: Situation, parts: Sequence[Condition], memory: ReportMemory, now: float
+) -> list[tuple[str, str, str]]:
+    """Events that are due: (type, reason, message); remembers what they tell, and when.
+
+    Args:
+        found: By a round.
+        parts: Its conditions.
+        memory: Of what was told.
+        now: Seconds of the clock that it is kept in.
+    """
+    bad = {(one.type, one.reason): one.message for one in parts if BAD.get(one.type) == one.status}
     due = [(WARNING, key[1], bad[key]) for key in bad.keys() - memory.bad]
     memory.bad = frozenset(bad)
     if found.decision is not None:

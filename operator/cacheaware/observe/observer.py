@@ -92,26 +92,27 @@ class Observer:
         self, records: Sequence[PodRecord], access: Access, past: Memories
     ) -> list[Look | None]:
         """A look at each pod; None for one that had no turn or no end within the budget."""
-        slots = asyncio.Semaphore(PER_TARGET)
+        turns = iter(in_turn(records, past))
+        looks: dict[str, Look | None] = {}
 
-        async def one(record: PodRecord) -> Look | None:
-            async with slots:
+        async def ask() -> None:
+            for record in turns:
                 try:
-                    return await self._look(record, access, past.get(record.uid) or PodMemory())
+                    memory = past.get(record.uid) or PodMemory()
+                    looks[record.uid] = await self._look(record, access, memory)
                 except Exception as error:  # whatever a pod sends spoils only itself
                     log.exception("pod %s/%s: its answer", record.namespace, record.name)
-                    return broken(way(record, access), self._clock(), error)
+                    looks[record.uid] = broken(way(record, access), self._clock(), error)
 
-        turns = in_turn(records, past)
-        tasks = {record.uid: asyncio.create_task(one(record)) for record in turns}
+        tasks = [asyncio.create_task(ask()) for _ in records[:PER_TARGET]]
         if not tasks:
             return []
         try:
-            done, _ = await asyncio.wait(tasks.values(), timeout=self._budget_s)
+            await asyncio.wait(tasks, timeout=self._budget_s)
         finally:
-            for task in tasks.values():
+            for task in tasks:
                 task.cancel()
-        return [task.result() if (task := tasks[one.uid]) in done else None for one in records]
+        return [looks.get(one.uid) for one in records]
 
     async def _look(self, record: PodRecord, access: Access, memory: PodMemory) -> Look | None:
         if record.ip is None:

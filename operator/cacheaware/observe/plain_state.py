@@ -19,7 +19,7 @@ from msgspec.structs import asdict
 
 from cacheaware_sidecar.engines import Histogram
 from cacheaware_sidecar.phase import Phase
-from cacheaware_sidecar.state import SCHEMA, Counters, DrainState, Latency, PodState, StartState
+from cacheaware_sidecar.state import SCHEMA, DrainState, Latency, PodState
 from cacheaware_sidecar.state_json import INFINITY, LARGEST, RATIOS
 
 Number = Annotated[float, msgspec.Meta(ge=0, le=LARGEST)]
@@ -112,8 +112,6 @@ def plain_state(content: bytes, *, latency: bool = True) -> PodState | None:
     except (msgspec.MsgspecError, TypeError, RecursionError):
         return None
     state.drain = NEITHER if state.drain == NO_DRAIN else DrainState(**asdict(state.drain))
-    state.start = StartState(**asdict(state.start))
-    state.counters = Counters(**asdict(state.counters))
     return cast("PodState", state)
 
 

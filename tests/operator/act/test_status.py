@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from tests.operator.conftest import scaler_body
 
 from cacheaware import names
-from cacheaware.act.conditions import Situation
+from cacheaware.act.conditions import Situation, conditions
 from cacheaware.act.events import Subject
 from cacheaware.act.status import (
     CHANGED_SECONDS,
@@ -57,6 +57,10 @@ def writer(kube, clock):
     return StatusWriter(kube, clock=lambda: clock[0])
 
 
+async def write(writer, subject, generation, found, memory):
+    return await writer.write(subject, generation, found, conditions(found), memory)
+
+
 def writes(api):
     return len(api.writes())
 
@@ -65,7 +69,7 @@ async def test_what_is_written_is_what_the_models_declare_and_comes_back_equal(
     api, writer, subject, case
 ):
     memory = StatusMemory(last_scale_time="2026-01-01T00:00:00Z")
-    assert await writer.write(subject, 4, FOUND, memory) == ()
+    assert await write(writer, subject, 4, FOUND, memory) == ()
     stored = api.get(SCALERS, "demo", "chat")["status"]
     model = CacheAwareScaler.model_validate({**scaler_body(), "status": stored}).status
     again = model.model_dump(by_alias=True, exclude_none=True)
@@ -83,17 +87,17 @@ async def test_fields_that_the_crd_drops_are_reported(api, writer, subject, cloc
         return {**body, "status": {"currentReplicas": status["currentReplicas"], **keep}}
 
     api.store = prune
-    gone = await writer.write(subject, 1, FOUND, StatusMemory())
+    gone = await write(writer, subject, 1, FOUND, StatusMemory())
     assert {"status.desiredReplicas", "status.decisions", "status.conditions[].reason"} <= set(gone)
     assert "status.currentReplicas" not in gone
 
 
 async def test_no_change_is_no_write(api, writer, subject, clock):
     memory, one = StatusMemory(), writer
-    await one.write(subject, 1, FOUND, memory)
+    await write(one, subject, 1, FOUND, memory)
     before = writes(api)
     clock[0] = 60.0
-    await one.write(subject, 1, FOUND, memory)
+    await write(one, subject, 1, FOUND, memory)
     assert writes(api) == before
 
 
@@ -117,10 +121,10 @@ async def test_it_is_written_when_a_person_would_care(  # noqa: PLR0917 - a tabl
     api, writer, subject, clock, change, after, written
 ):
     memory, one = StatusMemory(), writer
-    await one.write(subject, 1, FOUND, memory)
+    await write(one, subject, 1, FOUND, memory)
     before, clock[0] = writes(api), after
     changed = replace(FOUND, decision=replace(DECISION, **change))
-    await one.write(subject, 1, changed, memory)
+    await write(one, subject, 1, changed, memory)
     assert (writes(api) > before) is written
 
 
@@ -129,7 +133,7 @@ async def test_what_flips_is_written_each_quarter_minute(api, writer, subject, c
     for second in range(0, 60, 5):
         clock[0] = float(second)
         conflict = "HPA x" if second % 10 else None
-        await writer.write(subject, 1, replace(FOUND, conflict=conflict), memory)
+        await write(writer, subject, 1, replace(FOUND, conflict=conflict), memory)
         if writes(api) > seen:
             times, seen = [*times, second], writes(api)
     assert times == [0, 5, 20, 35, 50]
@@ -139,27 +143,27 @@ async def test_what_flips_is_written_each_quarter_minute(api, writer, subject, c
 
 async def test_a_namesake_created_in_between_is_not_written(api, writer, subject, clock):
     memory = StatusMemory()
-    await writer.write(subject, 1, FOUND, memory)
+    await write(writer, subject, 1, FOUND, memory)
     await api.delete(SCALERS, "demo", "chat")
     await api.put(SCALERS, scaler_body())
     with pytest.raises(KubeError, match="409"):
-        await writer.write(subject, 2, FOUND, memory)
+        await write(writer, subject, 2, FOUND, memory)
     assert "status" not in api.get(SCALERS, "demo", "chat")
 
 
 async def test_a_new_generation_and_a_condition_are_written_at_once(api, writer, subject, clock):
     memory, one = StatusMemory(), writer
-    await one.write(subject, 1, FOUND, memory)
-    await one.write(subject, 2, FOUND, memory)
-    await one.write(subject, 2, replace(FOUND, conflict="HPA x"), memory)
+    await write(one, subject, 1, FOUND, memory)
+    await write(one, subject, 2, FOUND, memory)
+    await write(one, subject, 2, replace(FOUND, conflict="HPA x"), memory)
     assert writes(api) == 3
 
 
 async def test_the_next_operator_goes_on_from_there(api, writer, subject, clock):
-    await writer.write(subject, 1, FOUND, StatusMemory(last_scale_time="then"))
+    await write(writer, subject, 1, FOUND, StatusMemory(last_scale_time="then"))
     first = api.get(SCALERS, "demo", "chat")["status"]
     later = replace(FOUND, decision=replace(DECISION, reason="Steady", desired=3))
-    await writer.write(subject, 1, later, StatusMemory())
+    await write(writer, subject, 1, later, StatusMemory())
     second = api.get(SCALERS, "demo", "chat")["status"]
     assert second["lastScaleTime"] == "then"
     assert [one["reason"] for one in second["decisions"]] == ["Steady", "ScaledDown"]
@@ -169,8 +173,8 @@ async def test_the_next_operator_goes_on_from_there(api, writer, subject, clock)
 
 async def test_what_is_no_longer_known_is_cleared(api, writer, subject, clock):
     memory, one = StatusMemory(), writer
-    await one.write(subject, 1, FOUND, memory)
-    await one.write(subject, 1, Situation(mode="Scale"), memory)
+    await write(one, subject, 1, FOUND, memory)
+    await write(one, subject, 1, Situation(mode="Scale"), memory)
     status = api.get(SCALERS, "demo", "chat")["status"]
     assert "desiredReplicas" not in status
     assert status["decisions"]
@@ -179,7 +183,7 @@ async def test_what_is_no_longer_known_is_cleared(api, writer, subject, clock):
 async def test_an_object_that_was_created_anew_is_not_touched(api, writer):
     await api.put(SCALERS, scaler_body())
     with pytest.raises(KubeError, match="created anew"):
-        await writer.write(Subject("demo", "chat", "old"), 1, FOUND, StatusMemory())
+        await write(writer, Subject("demo", "chat", "old"), 1, FOUND, StatusMemory())
     assert api.writes() == []
 
 
@@ -216,15 +220,15 @@ async def test_what_starts_have_taught_is_written_each_ten_minutes_at_most(
     def learned():
         return api.get(SCALERS, "demo", "chat")["status"].get("learned", {}).get("starts", [])
 
-    await writer.write(subject, 1, FOUND, memory)
+    await write(writer, subject, 1, FOUND, memory)
     assert learned() == []
-    await writer.write(subject, 1, having_learned(1, desired=4), memory)
+    await write(writer, subject, 1, having_learned(1, desired=4), memory)
     assert len(learned()) == 1
     clock[0] = 599.0
-    await writer.write(subject, 1, having_learned(2, desired=5), memory)
+    await write(writer, subject, 1, having_learned(2, desired=5), memory)
     assert len(learned()) == 1
     clock[0] = 1200.0
-    await writer.write(subject, 1, having_learned(2, desired=6), memory)
+    await write(writer, subject, 1, having_learned(2, desired=6), memory)
     assert len(learned()) == 2
 
 
@@ -238,7 +242,7 @@ async def test_sizes_and_speeds_that_hardly_change_are_not_written_anew(
     for desired, (prompt, speed) in enumerate([(100.0, 50.0), then], start=4):
         work = Work(sizes=Sizes(prompt, 10.0, 3), decode=(Decode(4.0, speed, 3),))
         fleet, made = replace(FLEET, learned=Learned(work=work)), replace(DECISION, desired=desired)
-        await writer.write(subject, 1, replace(FOUND, fleet=fleet, decision=made), memory)
+        await write(writer, subject, 1, replace(FOUND, fleet=fleet, decision=made), memory)
         memory.learned_at = None
 
     learned = api.get(SCALERS, "demo", "chat")["status"]["learned"]
@@ -248,7 +252,7 @@ async def test_sizes_and_speeds_that_hardly_change_are_not_written_anew(
 async def test_an_operator_goes_on_from_what_the_one_before_it_has_learned(
     api, writer, subject, clock
 ):
-    await writer.write(subject, 1, having_learned(3), StatusMemory())
+    await write(writer, subject, 1, having_learned(3), StatusMemory())
     memory = StatusMemory()
     await writer.recall(subject, memory)
     assert memory.learned == Learned(starts=(START,) * 3, nodes=("node-1",))
@@ -259,8 +263,8 @@ async def test_an_operator_goes_on_from_what_the_one_before_it_has_learned(
 
 async def test_a_fleet_that_has_no_learned_starts_keeps_what_is_in_the_status(api, writer, subject):
     memory = StatusMemory()
-    await writer.write(subject, 1, having_learned(3), memory)
-    await writer.write(subject, 2, FOUND, memory)
+    await write(writer, subject, 1, having_learned(3), memory)
+    await write(writer, subject, 2, FOUND, memory)
     assert api.get(SCALERS, "demo", "chat")["status"]["learned"]["starts"]
 
 
@@ -274,7 +278,7 @@ async def test_that_we_took_the_last_replica_is_stored_read_again_and_cleared(ap
     await writer.recall(subject, after)
     assert after.scaled_to_zero_at == stored["scaledToZeroAt"]
     after.awake()
-    await writer.write(subject, 4, FOUND, after)
+    await write(writer, subject, 4, FOUND, after)
     assert "scaledToZeroAt" not in api.get(SCALERS, "demo", "chat")["status"]
 
 

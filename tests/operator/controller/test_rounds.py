@@ -8,7 +8,7 @@ import pytest
 from tests.operator.fake_pods import FakePod
 
 from cacheaware import names
-from cacheaware.act.conditions import Fault, Situation
+from cacheaware.act.conditions import Fault, Situation, conditions
 from cacheaware.act.events import Events, Subject
 from cacheaware.act.verify import shrink_of
 from cacheaware.controller.report import Reporter, ReportMemory, transitions
@@ -194,13 +194,17 @@ async def test_other_pods_that_went_are_told(api, kube):
     assert metrics.registry.get_sample_value("cacheaware_other_pods_deleted_total", labels) == 1
 
 
+def due(found, memory, now):
+    return transitions(found, conditions(found), memory, now)
+
+
 def test_an_event_is_due_once_per_transition():
     memory = ReportMemory()
     bad = Situation(mode="Scale", target_fault=Fault("TargetNotFound", "gone"))
-    assert [reason for _, reason, _ in transitions(bad, memory, 0.0)] == ["TargetNotFound"]
-    assert transitions(bad, memory, 100.0) == []
-    assert transitions(Situation(mode="Scale"), memory, 200.0) == []
-    assert transitions(bad, memory, 300.0)
+    assert [reason for _, reason, _ in due(bad, memory, 0.0)] == ["TargetNotFound"]
+    assert due(bad, memory, 100.0) == []
+    assert due(Situation(mode="Scale"), memory, 200.0) == []
+    assert due(bad, memory, 300.0)
 
 
 def test_what_comes_and_goes_is_told_once_a_minute_and_what_then_stays_is_told_too():
@@ -208,11 +212,11 @@ def test_what_comes_and_goes_is_told_once_a_minute_and_what_then_stays_is_told_t
     bad = Situation(mode="Scale", target_fault=Fault("TargetNotFound", "gone"))
     for second in range(0, 100, 5):
         found = Situation(mode="Scale") if second % 10 else bad
-        told += [second for _ in transitions(found, memory, float(second))]
+        told += [second for _ in due(found, memory, float(second))]
     assert told == [0, 60]
-    assert transitions(bad, memory, 110.0) == []
-    assert transitions(bad, memory, 120.0)
-    assert transitions(bad, memory, 200.0) == []
+    assert due(bad, memory, 110.0) == []
+    assert due(bad, memory, 120.0)
+    assert due(bad, memory, 200.0) == []
 
 
 @pytest.mark.parametrize("mode", ["Scale", "Advise"])
@@ -221,7 +225,7 @@ def test_a_decision_that_changes_each_round_is_no_storm_of_events(mode):
     for second in range(0, 121, 5):
         reason = ("AtMaximum", "Steady")[second // 5 % 2]
         decision = Decision(desired=3 + second % 10, current=2, reason=reason, message="why")
-        found = transitions(Situation(mode=mode, decision=decision), memory, float(second))
+        found = due(Situation(mode=mode, decision=decision), memory, float(second))
         told += [(second, reason) for _, reason, _ in found]
     assert [second for second, reason in told if reason == "AtMaximum"] == [0, 60, 120]
     advised = [second for second, reason in told if reason == "Advised"]
@@ -237,7 +241,7 @@ def test_that_no_pod_can_be_cordoned_is_told_once_and_not_again_where_a_sidecar_
             namespace="demo", name="chat", spec_replicas=2,
             pods=(PodView(name="p", load=PodLoad(), no_cordon=obstacle),),
         )  # fmt: skip
-        return transitions(Situation(mode="Scale", fleet=fleet, decision=decision), memory, now)
+        return due(Situation(mode="Scale", fleet=fleet, decision=decision), memory, now)
 
     memory, limits = ReportMemory(), ("drain", "CordonUnavailable")
     assert told(memory, 0.0, limits) == [("Warning", "CordonUnavailable", "why")]
@@ -252,7 +256,7 @@ def test_advice_is_told_when_it_changes():
 
     def advised(desired, now):
         decision = Decision(desired=desired, current=2, reason="Advised", message="why")
-        return transitions(Situation(mode="Advise", decision=decision), memory, now)
+        return due(Situation(mode="Advise", decision=decision), memory, now)
 
     assert advised(4, 0.0) == [("Normal", "Advised", "would scale 2 -> 4: why")]
     assert advised(4, 5.0) == []

@@ -1,6 +1,7 @@
 """Workloads to examine, made of a few words; what a test does not name is as inject makes it."""
 
 import copy
+from enum import Enum
 from typing import Any
 
 from cacheaware.doctor.facts import Facts
@@ -14,7 +15,15 @@ HTTP_HOOK = {"httpGet": {"path": "/drain/wait", "port": 9440}}
 ACCOUNT = "system:serviceaccount:cacheaware-system:cacheaware"
 MOUNT = {"name": "cacheaware", "mountPath": FOLDER}
 LABELS = {"app": "chat"}
-ABSENT: Any = object()
+
+
+class Mark(Enum):
+    """What stands where a field is to be left out."""
+
+    ABSENT = "absent"
+
+
+ABSENT: Any = Mark.ABSENT
 
 
 def sleep(seconds: float) -> dict[str, Any]:
