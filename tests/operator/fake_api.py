@@ -320,8 +320,10 @@ class FakeApi:
             gone = {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"}
             await send(response, {"type": "ERROR", "object": gone})
             return
-        until = asyncio.get_running_loop().time() + float(request.query.get("timeoutSeconds", 600))
-        while asyncio.get_running_loop().time() < until:
+        clock = asyncio.get_running_loop().time
+        told = clock()
+        until = told + float(request.query.get("timeoutSeconds", 600))
+        while clock() < until:
             if self.silent_watches:
                 await asyncio.sleep(0.05)
                 continue
@@ -330,17 +332,20 @@ class FakeApi:
                     continue
                 if one.resource == route.resource and route.namespace in (None, one.namespace):
                     await send(response, {"type": event, "object": body})
+                    told = clock()
                 seen = version
-            if not await self._wait_for_change(seen):
-                kind = self.kinds[route.resource][0]
-                meta = {"resourceVersion": str(max(seen, self.version))}
-                seen = max(seen, self.version)
+            # Changes elsewhere put a bookmark off no more than those of a real server do.
+            if not await self._wait_for_change(seen, told + self.bookmark_seconds - clock()):
+                if not (self.log and self.log[-1][0] > seen):
+                    seen = max(seen, self.version)
+                kind, meta = self.kinds[route.resource][0], {"resourceVersion": str(seen)}
                 bookmark = {"kind": kind, "apiVersion": route.resource[1], "metadata": meta}
                 await send(response, {"type": "BOOKMARK", "object": bookmark})
+                told = clock()
 
-    async def _wait_for_change(self, seen: int) -> bool:
+    async def _wait_for_change(self, seen: int, seconds: float) -> bool:
         try:
-            async with asyncio.timeout(self.bookmark_seconds), self.changed:
+            async with asyncio.timeout(seconds), self.changed:
                 await self.changed.wait_for(lambda: self.log and self.log[-1][0] > seen)
         except TimeoutError:
             return False
