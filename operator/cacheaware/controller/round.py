@@ -303,11 +303,11 @@ class Round:
         """Pods out of the endpoints and back into them, and what pods that go must know."""
         acts = scaler.policy.mode == "Scale" and self._still_wanted(scaler)
         wanted = decision if acts else replace(decision, cordons=(), victims=())
-        by_uid = {record.uid: record for record in records}
         state.cordons.going.see(records, self.clock())
         moves = wanted.cordons or wanted.uncordons or wanted.victims
         if not moves and not state.cordons.going.noticed:
             return
+        by_uid = {record.uid: record for record in records}
         moving = self.cordons.carry_out(wanted, by_uid, scaler.uid, state.cordons)
         telling = self.cordons.tell_deadlines(records if acts else (), self.wall(), state.cordons)
         moved, _ = await asyncio.gather(moving, telling)

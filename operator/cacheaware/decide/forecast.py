@@ -34,7 +34,9 @@ HORIZON = 12
 LONG = 3
 """After so many windows it shows what recurs."""
 EACH = 2
-"""One way is judged anew in every so many steps: all of them in a minute and a half."""
+"""One way is judged anew in every so many steps, all of them in a minute and a half."""
+LESS = 180
+"""Or once in this part of the steps that they are judged on: an hour's judgement changes slowly."""
 
 
 class Way(Struct, frozen=True):
@@ -155,9 +157,10 @@ def judged(history: History, lead_s: float, window_s: int) -> History:
     lead, needs = steps_of(lead_s), lately(history, window_s)
     if len(needs) < lead + MINUTE:
         return replace(history, judged=()) if history.judged else history
-    if history.turn % EACH:
+    each = max(EACH, len(needs) // LESS)
+    if history.turn % each:
         return history
-    at = history.turn // EACH % len(WAYS)
+    at = history.turn // each % len(WAYS)
     known = list(history.judged or [None] * len(WAYS))
     known[at] = judgement(WAYS[at], needs, lead, int(LONG * window_s / STEP_S))
     return replace(history, judged=tuple(known))

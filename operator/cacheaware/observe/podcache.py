@@ -9,6 +9,7 @@ import logging
 import random
 import time
 from collections.abc import Callable, Iterable, Mapping
+from operator import attrgetter
 from typing import Any
 
 from cacheaware.backoff import delay
@@ -22,6 +23,7 @@ IDLE_SECONDS = 75.0
 """Bookmarks come each minute: a stream that is silent for longer is dead."""
 SERVER_SECONDS = 300
 RETRY_CAP_SECONDS = 60.0
+NAME = attrgetter("name")
 Sleep = Callable[[float], Any]
 
 
@@ -40,6 +42,8 @@ class NamespacePods:
         self.namespace = namespace
         self.pods: dict[str, PodRecord] = {}
         self._labelled: dict[tuple[str, str], dict[str, PodRecord]] = {}
+        self._selected: dict[Selector, tuple[PodRecord, ...]] = {}
+        """What was selected since a pod last changed: in most rounds none has."""
         self.listed = False
         self.alive_at = clock()
         """When the stream was last known to work."""
@@ -80,7 +84,7 @@ class NamespacePods:
         async for page in self._kube.pages(self.path):
             version = page["metadata"]["resourceVersion"]
             found |= {record.uid: record for record in map(pod_record, page.get("items") or ())}
-        self.pods, self._labelled = {}, {}
+        self.pods, self._labelled, self._selected = {}, {}, {}
         for record in found.values():
             self._put(record)
         self.listed, self.fault, self.alive_at = True, None, self._clock()
@@ -115,11 +119,19 @@ class NamespacePods:
         """When the stream worked or failed last: an API server that refuses makes none dead."""
         return max(self.alive_at, self._tried_at)
 
-    def select(self, selector: Selector) -> list[PodRecord]:
-        """The pods that a selector matches, looked up by a label where it names one's value."""
+    def select(self, selector: Selector) -> tuple[PodRecord, ...]:
+        """The pods that a selector matches and that are not finished, by name."""
+        known = self._selected.get(selector)
+        if known is None:
+            known = self._selected[selector] = self._select(selector)
+        return known
+
+    def _select(self, selector: Selector) -> tuple[PodRecord, ...]:
+        """They are looked up by a label, where the selector names one's value."""
         pair = selector.pair
         found = self.pods if pair is None else self._labelled.get(pair, {})
-        return [one for one in found.values() if selector.matches(one.labels)]
+        chosen = (one for one in found.values() if selector.matches(one.labels))
+        return tuple(sorted((one for one in chosen if not one.finished), key=NAME))
 
     def _put(self, record: PodRecord) -> None:
         self._drop(record.uid)
@@ -128,6 +140,7 @@ class NamespacePods:
             self._labelled.setdefault(pair, {})[record.uid] = record
 
     def _drop(self, uid: str) -> None:
+        self._selected.clear()
         record = self.pods.pop(uid, None)
         for pair in record.labels.items() if record else ():
             there = self._labelled[pair]
@@ -177,12 +190,10 @@ class PodCache:
         """Seconds since the stream that is stuck longest worked or failed; 0 without streams."""
         return max((now - pods.turned_at for pods, _ in self._watched.values()), default=0.0)
 
-    def select(self, namespace: str, selector: Selector) -> list[PodRecord]:
+    def select(self, namespace: str, selector: Selector) -> tuple[PodRecord, ...]:
         """The pods of a target that are not finished, by name."""
-        if namespace not in self._watched:
-            return []
-        chosen = self._watched[namespace][0].select(selector)
-        return sorted((one for one in chosen if not one.finished), key=lambda one: one.name)
+        watched = self._watched.get(namespace)
+        return () if watched is None else watched[0].select(selector)
 
     async def close(self) -> None:
         """Stop all streams."""

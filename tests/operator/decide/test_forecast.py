@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from cacheaware.decide.forecast import (
     EACH,
+    LESS,
     WAYS,
     Way,
     forecast_of,
@@ -35,7 +36,7 @@ NEEDS = st.lists(st.floats(0, 50), min_size=1, max_size=200).map(np.array)
 def told(needs, lead_s=60.0, window_s=WINDOW_S):
     """The forecast of a history in which each way was judged."""
     history = History(needs=array("d", needs))
-    for turn in range(EACH * len(WAYS)):
+    for turn in range(max(EACH, len(history.needs) // LESS) * len(WAYS)):
         seen = History(needs=history.needs, judged=history.judged, turn=turn)
         history = judged(seen, lead_s, window_s)
     return forecast_of(history, lead_s, window_s)
@@ -51,6 +52,13 @@ def test_one_way_is_judged_at_a_time():
 
     assert [one is not None for one in once.judged] == [False, True] + [False] * (len(WAYS) - 2)
     assert judged(History(needs=array("d", [1.0] * 100), turn=1), 60.0, WINDOW_S).judged == ()
+
+
+@pytest.mark.parametrize(("steps", "judgements"), [(100, 18), (360, 18), (540, 12), (720, 9)])
+def test_a_long_history_is_judged_less_often(steps, judgements):
+    history = History(needs=array("d", [1.0] * steps))
+    made = [judged(replace(history, turn=turn), 60.0, WINDOW_S).judged for turn in range(36)]
+    assert sum(bool(one) for one in made) == judgements
 
 
 def test_a_steady_need_is_foreseen_as_it_is():
