@@ -4,6 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 CONSTRAINTS := constraints.txt
 CLUSTER := $(PYTHON) -m tests.cluster
+UNIT := 'not e2e and not vllm and not drain and not trace and not scale and not benchmark'
+E2E := 'e2e and not vllm and not drain and not trace'
 BENCH := $(BIN)/cacheaware simulate bench
 # The parts that import nothing but the standard library: tested whole, each branch of them.
 PURE := */cacheaware/decide/*,*/cacheaware_sidecar/kv/*,*/cacheaware_sidecar/engines/*,*/cacheaware_sim/engine.py
@@ -36,12 +38,13 @@ format: install ## let ruff write
 	$(BIN)/ruff format .
 
 test: lint ## everything, with the end-to-end tests where a cluster can be made
-	$(BIN)/pytest -m 'not vllm and not drain and not trace and not scale and not benchmark' --cov --cov-report=
+	$(BIN)/pytest -m $(UNIT) --numprocesses=auto --cov --cov-report=
+	$(BIN)/pytest -m $(E2E) --cov --cov-append --cov-report=
 	$(MAKE) --no-print-directory coverage
 	$(BIN)/pytest -m benchmark -s
 
 unit: install ## everything that needs no cluster
-	$(BIN)/pytest -m 'not e2e and not trace and not scale and not benchmark'
+	$(BIN)/pytest -m $(UNIT) --numprocesses=auto
 
 $(PROBE)/.installed: pyproject.toml $(CONSTRAINTS) $(CONSTRAINTS_PROBE)
 	test -x $(PROBE)/bin/python || $(PYTHON) -m venv $(PROBE)
@@ -57,7 +60,7 @@ coverage: ## of the last test run: 100 % of the pure parts, 90 % of the rest
 	$(BIN)/coverage report --omit='$(PURE)' --fail-under=90
 
 e2e: install ## only the end-to-end tests, on a real cluster
-	$(BIN)/pytest -m 'e2e and not vllm and not drain and not trace'
+	$(BIN)/pytest -m $(E2E)
 
 e2e-vllm: install ## the end-to-end tests on the real vLLM (4 minutes and 6 GB the first time)
 	rm -f build/drain-vllm.jsonl
