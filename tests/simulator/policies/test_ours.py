@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import to_builtins
 
 from cacheaware.observe.poll import Answer
 from cacheaware.observe.sidecar import look, look_of
@@ -55,7 +56,7 @@ def test_what_a_sidecar_would_answer_is_read_as_the_operator_reads_it(serving):
 
     answered = look(Answer(42.0, json.dumps(pod_state_to_json(state)).encode()))
 
-    assert look_of(state, Phase.CORDONED, 42.0) == answered
+    assert to_builtins(look_of(state, Phase.CORDONED, 42.0)) == to_builtins(answered)
     assert answered.load.running == 3
     assert answered.sample_age_s == 2.0
     assert answered.drain.empty
