@@ -12,6 +12,7 @@ from typing import Final
 
 from cacheaware_sidecar import drain, export, store
 from cacheaware_sidecar.authorization import Authorization
+from cacheaware_sidecar.canary_watch import CanaryWatch
 from cacheaware_sidecar.cluster_keys import ClusterKeys
 from cacheaware_sidecar.control import Control
 from cacheaware_sidecar.drain_socket import DrainSocket, Progress
@@ -49,6 +50,7 @@ class App:
         self._control = Control(self.pod, Authorization(settings, keys))
         self._engine = EngineClient(settings)
         self._watch = Watch(settings, self.pod, self._engine)
+        self._canary = CanaryWatch(settings, self.pod, self._engine)
         self._http = HttpServer(self.respond, first=PROBES)
         self._socket = DrainSocket(folder, self._final_drain)
         self._routes: dict[str, Callable[[], Awaitable[Response]]] = {
@@ -77,6 +79,7 @@ class App:
             asyncio.create_task(watch.scrape_forever(), name="scrape loop"),
             asyncio.create_task(watch.tick_forever(), name="tick loop"),
             asyncio.create_task(watch.read_config_forever(), name="config loop"),
+            asyncio.create_task(self._canary.ask_forever(), name="canary loop"),
         ]
         for loop in loops:
             loop.add_done_callback(_say_if_broken)
@@ -181,6 +184,6 @@ class App:
 
 
 def _say_if_broken(task: asyncio.Task[None]) -> None:
-    """A loop never ends by itself, except the one for config.json; if one does, /livez tells."""
+    """A loop never ends by itself, but those for config.json and the canary; /livez tells."""
     if not task.cancelled() and (error := task.exception()):
         log.error("%s broke off", task.get_name(), exc_info=error)

@@ -1,4 +1,4 @@
-"""The HTTP side of the engine: its page, its health, and the requests of the warm-up.
+"""The HTTP side of the engine: its page, its health, and our own requests.
 
 One client for one engine. Nothing leaves the engine's own host and port: redirects elsewhere are
 refused and proxies from the environment are not used. The API key is read anew for each request,
@@ -8,6 +8,7 @@ because Kubernetes changes the file when the Secret changes, and it is taken out
 import asyncio
 import json
 import ssl
+from collections.abc import Mapping
 from enum import Enum, auto
 from pathlib import Path
 from typing import Any, Final
@@ -24,6 +25,7 @@ LARGEST_ANSWER: Final = 1024 * 1024
 MODELS_TIMEOUT_S: Final = 5.0
 WARMUP_HEADERS: Final = {"x-cacheaware-warmup": "true"}
 """Marks our own requests in the engine's or a proxy's log."""
+CANARY_HEADERS: Final = {"x-cacheaware-canary": "true"}
 KEEP_ALIVE_S: Final = 4.0
 """Below the 5 s after which uvicorn closes an idle connection."""
 
@@ -131,10 +133,22 @@ class EngineClient:
         answer = await self._get(self._api("/v1/models"), MODELS_TIMEOUT_S)
         return answer.body if answer.status == 200 else None
 
-    async def ask(self, path: str, body: dict[str, Any], timeout_s: float) -> Answer:
-        """Posts a warm-up request."""
+    async def version(self) -> str | None:
+        """The engine's version by its own /version, where it has one."""
+        answer = await self._get("/version", MODELS_TIMEOUT_S)
+        told = answer.body.get("version") if isinstance(answer.body, dict) else None
+        return told if answer.status == 200 and isinstance(told, str) and told else None
+
+    async def ask(
+        self,
+        path: str,
+        body: dict[str, Any],
+        timeout_s: float,
+        headers: Mapping[str, str] = WARMUP_HEADERS,
+    ) -> Answer:
+        """Posts a request of our own: of the warm-up, unless the headers say another thing."""
         path = self._api(path)
-        return await self._request("POST", path, timeout_s, payload=body, headers=WARMUP_HEADERS)
+        return await self._request("POST", path, timeout_s, payload=body, headers=headers)
 
     async def control(
         self, base: str, method: str, path: str, timeout_s: float, payload: Any = None

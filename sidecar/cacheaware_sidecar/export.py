@@ -13,7 +13,7 @@ from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 from prometheus_client.registry import Collector
 
 from cacheaware_sidecar.phase import Phase
-from cacheaware_sidecar.state import PodState
+from cacheaware_sidecar.state import CanaryState, PodState
 
 CONTENT_TYPE: Final = CONTENT_TYPE_PLAIN_0_0_4
 
@@ -58,9 +58,10 @@ class _Page(Collector):
         yield from _start(self._view.state)
         yield from _cordons(self._view)
         yield from _relief(self._view)
+        yield from _canary(self._view.state.canary)
         yield from _labeled(
             "cacheaware_finding",
-            "1 for what the last minute of the engine's pages shows.",
+            "1 for what the last minute of the engine's pages, or its canary, shows.",
             ("id", "severity"),
             dict.fromkeys(((one.id, one.severity) for one in self._view.state.findings), 1.0),
         )
@@ -208,3 +209,31 @@ def _relief(view: View) -> Iterator[Metric]:
     for how, count in sorted(view.relief_aborts.items()):
         aborts.add_metric([how], float(count))
     yield aborts
+
+
+def _canary(canary: CanaryState | None) -> Iterator[Metric]:
+    if canary is None:
+        return
+    runs = CounterMetricFamily(
+        "cacheaware_canary_runs", "What came of runs of the canary.", labels=["result"]
+    )
+    for result in ("answered", "failed", "skipped"):
+        runs.add_metric([result], float(getattr(canary, result)))
+    yield runs
+    if canary.verdict is not None:
+        verdict: dict[tuple[str, ...], float] = {(canary.verdict,): 1.0}
+        yield from _labeled("cacheaware_canary_verdict", "Of the last.", ("verdict",), verdict)
+    yield from _gauge("cacheaware_canary_age_seconds", "Of the last verdict.", canary.age_s)
+    yield from _gauge(
+        "cacheaware_canary_difference_nats",
+        "Mean difference of log probabilities from the baseline.",
+        canary.difference_nats,
+    )
+    yield from _gauge(
+        "cacheaware_canary_tolerance_nats", "Up to which it is no drift.", canary.tolerance_nats
+    )
+    yield from _gauge(
+        "cacheaware_canary_changed_ratio",
+        "Tokens of the answer that are others.",
+        canary.changed_ratio,
+    )

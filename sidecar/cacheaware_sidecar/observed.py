@@ -5,7 +5,7 @@ from typing import Final
 
 from cacheaware_sidecar import drain
 from cacheaware_sidecar.engine_sockets import NOTHING_LEFT, Rest
-from cacheaware_sidecar.engines import EngineSample, Rates, rates, since
+from cacheaware_sidecar.engines import EngineSample, Own, Rates, rates, since, with_own
 from cacheaware_sidecar.state import Latency
 
 WINDOW_S: Final = 60.0
@@ -37,6 +37,7 @@ class Observed:
         """The histograms when the pod began to serve: what they hold is the warm-up's."""
         self.has_zero = False
         self._window: deque[tuple[float, EngineSample]] = deque()
+        self._own: deque[tuple[float, Own]] = deque()
 
     def good(self, sample: EngineSample, now: float, rest: Rest | None = NOTHING_LEFT) -> None:
         """Takes a page that could be read, and what was left in the engine's connections."""
@@ -114,7 +115,14 @@ class Observed:
         if not self._window or self.sample is None or self.at is None or now - self.at > WINDOW_S:
             return Rates()
         began, oldest = self._window[0]
-        return rates(oldest, self.sample, self.at - began)
+        own = sum((each for at, each in self._own if began < at <= self.at), Own())
+        return rates(with_own(oldest, self.sample, own), self.sample, self.at - began)
+
+    def add_own(self, own: Own, now: float) -> None:
+        """Takes what requests of our own have added to the counters: they are no load."""
+        self._own.append((now, own))
+        while self._own[0][0] <= now - 2 * WINDOW_S:
+            self._own.popleft()
 
     def load_line(self) -> str:
         """What the engine has to do, in words."""

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from cacheaware_sidecar import closing, drain, store, warmup_progress
+from cacheaware_sidecar.canary_keeper import Canary
 from cacheaware_sidecar.cordons import Cordons
 from cacheaware_sidecar.engine_sockets import NOTHING_LEFT, Rest
 from cacheaware_sidecar.engines import EngineSample
@@ -49,6 +50,8 @@ from cacheaware_sidecar.warmup import Result
 RESTART_NOTED_S: Final = 600.0
 """So long a restart of the engine is among the problems."""
 BEFORE_SERVING: Final = frozenset({Phase.LOADING, Phase.WARMING})
+EXAMINED: Final = frozenset({Phase.SERVING, Phase.CORDONED})
+"""Where findings are told."""
 EMPTY: Final = "empty"
 REFUSED: Final = "refused"
 PARTLY_REFUSED: Final = "partly_refused"
@@ -69,6 +72,7 @@ class Pod:
         self.observed = Observed()
         self.health = HealthWindow()
         self.relief = Relief(rules_of(settings), now)
+        self.canary = Canary(settings)
         self.geometry = ModelGeometry(settings)
         self.config_problem: str | None = None
         self._folder = Path(settings.shared_dir)
@@ -184,8 +188,9 @@ class Pod:
 
     @property
     def findings(self) -> tuple[Symptom, ...]:
-        """What its engine's pages show, and what the pod does about it."""
-        return (*self.relief.findings(self.state), *self.health.findings)
+        """What its engine's pages and answers show, and what the pod does about it."""
+        canary = self.canary.findings if self.phase in EXAMINED else ()
+        return (*self.relief.findings(self.state), *canary, *self.health.findings)
 
     def shorten_drain(self, seconds: float, now: float) -> float | None:
         """Takes how long the pod has until it is killed, if that is less than was known.
@@ -243,6 +248,7 @@ class Pod:
             "the engine sleeps: it serves nothing" if sample.sleeping else None,
             "the engine's connections can't be read in /proc/net" if blind else None,
             "the drain's deadline came before the pod was empty" if _is_cut(self.state) else None,
+            *self.canary.problems,
             *problem_lines(self.findings),
         )
         return tuple(line for line in lines if line)
@@ -275,6 +281,7 @@ class Pod:
                 FindingState(id=one.id, severity=one.severity, message=one.message)
                 for one in self.findings
             ),
+            canary=self.canary.state(now),
             problems=self.problems(now),
         )
 

@@ -10,6 +10,11 @@ def first_model(models: Any) -> str | None:
     return next((str(each["id"]) for each in base or named), None)
 
 
+def names(models: Any) -> tuple[str, ...]:
+    """All that can be asked for."""
+    return tuple(str(each["id"]) for each in _named(models))
+
+
 def adapters(models: Any) -> tuple[str, ...]:
     """The LoRA adapters: models that have a parent among the others."""
     return tuple(str(each["id"]) for each in _named(models) if each.get("parent"))

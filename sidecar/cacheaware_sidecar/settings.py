@@ -390,6 +390,18 @@ class Settings:
         "Whether, 10 s after such a cordon, what is in flight is aborted if the cache is still"
         " full: by vLLM's /pause in its development mode, or SGLang's /abort_request.",
     )
+    canary_seconds: int | None = setting(
+        integer(60, 86400),
+        None,
+        "How often the engine is asked the canary, a fixed prompt whose log probabilities are held"
+        " against a baseline, while the pod serves and nothing waits. Unset: never.",
+    )
+    canary_file: str | None = setting(
+        absolute_path(),
+        None,
+        "The baseline, a file of `cacheaware probe canary --save` such as a mounted ConfigMap;"
+        " unset: the pod's own first runs are it.",
+    )
     log_format: str = setting(choice("text", "json"), "text", "How log lines look.")
 
     @property
@@ -470,6 +482,11 @@ def _cross_check(settings: Settings) -> None:
     if settings.config_file and settings.config_url:
         raise SettingsError(
             "CACHEAWARE_CONFIG_URL is set beside CACHEAWARE_CONFIG_FILE; allowed: one of the two"
+        )
+    if settings.canary_file and not settings.canary_seconds:
+        raise SettingsError(
+            f"CACHEAWARE_CANARY_FILE: {settings.canary_file!r} is set without"
+            " CACHEAWARE_CANARY_SECONDS; allowed: both"
         )
     if settings.relief_abort and not settings.relief:
         raise SettingsError(

@@ -144,6 +144,37 @@ class FindingState:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CanaryState:
+    """What the canary says: whether the engine answers as its baseline does."""
+
+    verdict: str | None = None
+    """Learning, Same, Drifted, NotComparable, NotApplicable; None before the first run."""
+    reason: str | None = None
+    """Why it is none of Same and Drifted, or why the last run brought nothing."""
+    baseline: str | None = None
+    """file or learned; None until it is learned."""
+    age_s: float | None = None
+    """Since the last run that was answered or could not apply."""
+    answered: int = 0
+    """Runs since the sidecar's start."""
+    failed: int = 0
+    skipped: int = 0
+    tokens: int | None = None
+    """Compared in the last run."""
+    difference_nats: float | None = None
+    """Mean difference of their log probabilities."""
+    tolerance_nats: float | None = None
+    """The mean difference up to which it is no drift."""
+    largest_nats: float | None = None
+    changed_ratio: float | None = None
+    """Share of the answer's tokens that are others, 0..1."""
+    first_changed: int | None = None
+    """Place of the first of them, from 0."""
+    drifted_runs: int = 0
+    """On end; three are a finding."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PodState:
     """All that a sidecar tells about its pod."""
 
@@ -173,6 +204,8 @@ class PodState:
     """Whether the engine sleeps: it serves nothing, and its KV cache is discarded."""
     findings: tuple[FindingState, ...] = ()
     """Of a pod that serves or is cordoned."""
+    canary: CanaryState | None = None
+    """None where it is off."""
     problems: tuple[str, ...] = ()
 
 

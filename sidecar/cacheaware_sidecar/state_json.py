@@ -4,7 +4,8 @@
 "engine": ..., "version": ..., "models": [...], "running": ..., "waiting": ..., "kv": {...},
 "rates": {...}, "counters": {...}, "latency": {"ttft_s", "tpot_s", "e2e_s": each {"count", "sum",
 "buckets": [[le, n], ...]}}, "warmup": {...}, "start": {...}, "drain": {...}, "adapters": [...],
-"sleeping": ..., "findings": [{"id", "severity", "message"}], "problems": [...]}`, with the
+"sleeping": ..., "findings": [{"id", "severity", "message"}], "canary": {...} or
+null, "problems": [...]}`, with the
 names of the dataclasses' fields.
 
 JSON has no infinity and no NaN: the last bucket's bound is the string "+Inf", and a number that
@@ -23,6 +24,7 @@ from cacheaware_sidecar.engines import Histogram, Rates
 from cacheaware_sidecar.phase import Phase
 from cacheaware_sidecar.state import (
     SCHEMA,
+    CanaryState,
     Counters,
     DrainState,
     FindingState,
@@ -35,7 +37,7 @@ from cacheaware_sidecar.state import (
 )
 
 PHASES: Final = tuple(phase.value for phase in Phase)
-RATIOS: Final = frozenset({"usage", "usage_max", "prefix_hit_ratio"})
+RATIOS: Final = frozenset({"usage", "usage_max", "prefix_hit_ratio", "changed_ratio"})
 INFINITY: Final = "+Inf"
 LARGEST: Final = 1e300
 NUMBERS: Final = frozenset({int, float})
@@ -126,7 +128,25 @@ def pod_state_from_json(body: Any) -> PodState:
         adapters=state.texts("adapters"),
         sleeping=state.known_flag("sleeping"),
         findings=tuple(map(_finding, state.children("findings"))),
+        canary=None if state.raw("canary") is None else _canary(state.child("canary")),
         problems=state.texts("problems"),
+    )
+
+
+def _canary(canary: "_Fields") -> CanaryState:
+    return CanaryState(
+        verdict=canary.text("verdict"),
+        reason=canary.text("reason"),
+        baseline=canary.text("baseline"),
+        **canary.numbers(
+            "age_s", "difference_nats", "tolerance_nats", "largest_nats", "changed_ratio"
+        ),
+        answered=canary.whole("answered") or 0,
+        failed=canary.whole("failed") or 0,
+        skipped=canary.whole("skipped") or 0,
+        tokens=canary.whole("tokens"),
+        first_changed=canary.whole("first_changed"),
+        drifted_runs=canary.whole("drifted_runs") or 0,
     )
 
 

@@ -34,7 +34,7 @@ from cacheaware_sidecar.health import Look
 from cacheaware_sidecar.health.signs import signs
 from cacheaware_sidecar.lifecycle import Healthy, Refused, Silent, Unhealthy, Verdict
 from cacheaware_sidecar.phase import Phase
-from cacheaware_sidecar.pod import PARTLY_REFUSED, REFUSED, Pod
+from cacheaware_sidecar.pod import EXAMINED, PARTLY_REFUSED, REFUSED, Pod
 from cacheaware_sidecar.settings import Settings
 from cacheaware_sidecar.warmup_plan import HotPrefix, Limits, Step, Wishes, plan
 
@@ -50,7 +50,6 @@ SHEDS: Final = {"tgi"}
 """Its /health says 503 under load, which is no sign of death."""
 DRAIN_INTERVAL_S: Final = 1.0
 EMPTYING: Final = frozenset({Phase.CORDONED, Phase.DRAINING})
-EXAMINED: Final = frozenset({Phase.SERVING, Phase.CORDONED})
 LAST_LOOKS: Final = 5
 LAST_LOOK_S: Final = 0.2
 """So often, and after so long, the page is read at a warm-up's end until it shows all of it."""
@@ -154,7 +153,7 @@ class Watch:
             self._pod.scraped(sample, self._clock(), self._rest())
 
     async def _sample(self) -> EngineSample:
-        """The page, without the requests of a warm-up that it may show."""
+        """The page, without the requests of a warm-up or the canary that it may show."""
         own = self._own_requests
         pages = await self._engine.pages()
         samples = [scan(page, self._settings.engine_type) for page in pages]
@@ -173,7 +172,7 @@ class Watch:
 
     @property
     def _own_requests(self) -> int:
-        return self._runner.in_flight if self._runner else 0
+        return self._pod.canary.in_flight + (self._runner.in_flight if self._runner else 0)
 
     def _rest(self) -> Rest | None:
         """What is left in the engine's connections, where that matters."""

@@ -5,6 +5,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from cacheaware_sidecar.export import View, render
 from cacheaware_sidecar.state import (
+    CanaryState,
     DrainState,
     FindingState,
     KvState,
@@ -180,3 +181,28 @@ def test_reliefs_are_counted_where_they_are_on():
 
     assert samples(view)["cacheaware_reliefs_total",] == 2
     assert samples(view)["cacheaware_relief_aborts_total", ("how", "no_route")] == 1
+
+
+def test_a_canary_is_told_where_it_is_on():
+    assert not [name for name, *_ in samples(View(state=BARE, fresh=True)) if "canary" in name]
+    canary = CanaryState(
+        verdict="Drifted",
+        age_s=30.0,
+        answered=9,
+        skipped=2,
+        difference_nats=0.2,
+        tolerance_nats=0.05,
+        changed_ratio=0.5,
+    )
+    shown = samples(View(state=replace(BARE, canary=canary), fresh=True))
+
+    assert shown["cacheaware_canary_verdict", ("verdict", "Drifted")] == 1
+    assert shown["cacheaware_canary_runs_total", ("result", "answered")] == 9
+    assert shown["cacheaware_canary_runs_total", ("result", "skipped")] == 2
+    assert shown["cacheaware_canary_age_seconds",] == 30
+    assert shown["cacheaware_canary_difference_nats",] == 0.2
+    assert shown["cacheaware_canary_tolerance_nats",] == 0.05
+    assert shown["cacheaware_canary_changed_ratio",] == 0.5
+    learning = samples(View(state=replace(BARE, canary=CanaryState()), fresh=True))
+    assert learning["cacheaware_canary_runs_total", ("result", "failed")] == 0
+    assert ("cacheaware_canary_difference_nats",) not in learning

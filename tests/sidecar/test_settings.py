@@ -48,6 +48,8 @@ CONTRACT = {
     "CACHEAWARE_RELIEF_CORDON_SECONDS": 60,
     "CACHEAWARE_RELIEF_EVERY_SECONDS": 600,
     "CACHEAWARE_RELIEF_ABORT": False,
+    "CACHEAWARE_CANARY_SECONDS": None,
+    "CACHEAWARE_CANARY_FILE": None,
     "CACHEAWARE_LOG_FORMAT": "text",
 }
 """Pod templates in the field hold these: names and defaults never change."""
@@ -77,6 +79,7 @@ def test_without_variables_all_defaults_hold_and_an_empty_one_counts_as_unset():
         ("role", "Decode", "Decode"),
         ("scrape_interval_seconds", "0.5", 0.5),
         ("warmup", "off", False),
+        ("canary_seconds", "60", 60),
         ("warmup_verdict", "Fail", "Fail"),
         ("max_batched_tokens", "8192", 8192),
         ("engine_type", "sglang", "sglang"),
@@ -127,6 +130,10 @@ def test_a_good_value_is_taken(name, text, value):
         ("SCRAPE_INTERVAL_SECONDS", "nan", "a number from 0.2 to 60"),
         ("SCRAPE_INTERVAL_SECONDS", "1e1", "a number from 0.2 to 60"),
         ("WARMUP", "true", "on or off"),
+        ("CANARY_SECONDS", "59", "an integer from 60 to 86400"),
+        ("CANARY_SECONDS", "off", "an integer from 60 to 86400"),
+        ("CANARY_FILE", "canary.json", "an absolute path"),
+        ("CANARY_FILE", "/c.json", "both"),
         ("WARMUP_VERDICT", "ready", "one of Ready, Fail"),
         ("MODEL", "a\x07b", "up to 256 printable characters"),
         ("CONFIG_URL", "s3://bucket/m", "an http:// or https:// URL"),

@@ -13,6 +13,7 @@ from cacheaware_sidecar.engines import EngineSample, Histogram, Rates, scan
 from cacheaware_sidecar.kv import Geometry, Parallel, geometry
 from cacheaware_sidecar.state import (
     SCHEMA,
+    CanaryState,
     Counters,
     DrainState,
     KvState,
@@ -86,6 +87,21 @@ FULL = PodState(
     ),
     adapters=("sql",),
     sleeping=False,
+    canary=CanaryState(
+        verdict="Drifted",
+        baseline="file",
+        age_s=30.0,
+        answered=9,
+        failed=1,
+        skipped=2,
+        tokens=120,
+        difference_nats=0.2,
+        tolerance_nats=0.05,
+        largest_nats=0.9,
+        changed_ratio=0.5,
+        first_changed=8,
+        drifted_runs=3,
+    ),
     problems=("a problem",),
 )
 
@@ -179,6 +195,22 @@ def test_the_json_is_what_the_contract_says():
         "adapters": ["sql"],
         "sleeping": False,
         "findings": [],
+        "canary": {
+            "verdict": "Drifted",
+            "reason": None,
+            "baseline": "file",
+            "age_s": 30.0,
+            "answered": 9,
+            "failed": 1,
+            "skipped": 2,
+            "tokens": 120,
+            "difference_nats": 0.2,
+            "tolerance_nats": 0.05,
+            "largest_nats": 0.9,
+            "changed_ratio": 0.5,
+            "first_changed": 8,
+            "drifted_runs": 3,
+        },
         "problems": ["a problem"],
     }
 
@@ -250,6 +282,14 @@ STATES = st.builds(
     drain=some(DrainState, cordoned_by=st.none() | st.text(), empty=st.none() | st.booleans()),
     adapters=st.lists(st.text(), max_size=3).map(tuple),
     sleeping=st.none() | st.booleans(),
+    canary=st.none()
+    | some(
+        CanaryState,
+        **dict.fromkeys(("verdict", "reason", "baseline"), st.none() | st.text()),
+        **dict.fromkeys(("answered", "failed", "skipped", "drifted_runs"), st.integers(0, 99)),
+        **dict.fromkeys(("tokens", "first_changed"), COUNTS),
+        changed_ratio=RATIOS,
+    ),
     problems=st.lists(st.text()).map(tuple),
 )
 

@@ -15,6 +15,7 @@ BESIDE = {
     variable("relief"): "on",
     variable("relief_cordon_seconds"): "15",
     variable("relief_every_seconds"): "86400",
+    variable("canary_seconds"): "86400",
 }
 """Settings beside which any one that is allowed is; all together are checked with the pod."""
 OWN_OPTION = {

@@ -5,12 +5,13 @@ from cacheaware_sidecar.engines.rates import Rates, rates, restarted
 from cacheaware_sidecar.engines.sample import EngineSample, Histogram
 from cacheaware_sidecar.engines.scan import scan
 from cacheaware_sidecar.engines.several import together
-from cacheaware_sidecar.engines.subtract import has_counted, since, without_own
+from cacheaware_sidecar.engines.subtract import Own, has_counted, since, with_own, without_own
 
 __all__ = [
     "ENGINES",
     "EngineSample",
     "Histogram",
+    "Own",
     "Rates",
     "has_counted",
     "rates",
@@ -18,5 +19,6 @@ __all__ = [
     "scan",
     "since",
     "together",
+    "with_own",
     "without_own",
 ]

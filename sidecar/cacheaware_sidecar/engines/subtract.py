@@ -1,6 +1,6 @@
 """What is a sidecar's own doing, taken off what an engine tells."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from cacheaware_sidecar.engines.sample import EngineSample, Histogram
 
@@ -38,6 +38,39 @@ def without_own(sample: EngineSample, own: int) -> EngineSample:
     left = own - (sample.running - running)
     waiting = None if sample.waiting is None else max(0.0, sample.waiting - left)
     return replace(sample, running=running, waiting=waiting)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Own:
+    """What requests of our own have added to an engine's counters."""
+
+    requests: float = 0.0
+    prompt_tokens: float = 0.0
+    generation_tokens: float = 0.0
+
+    def __add__(self, other: "Own") -> "Own":
+        return Own(
+            requests=self.requests + other.requests,
+            prompt_tokens=self.prompt_tokens + other.prompt_tokens,
+            generation_tokens=self.generation_tokens + other.generation_tokens,
+        )
+
+
+def with_own(before: EngineSample, after: EngineSample, own: Own) -> EngineSample:
+    """The earlier sample as if what was our own had come before it.
+
+    Never above the later one: a page that does not count it yet is not a counter that fell.
+    """
+    pairs = {
+        name: (getattr(before, name), getattr(after, name), getattr(own, name))
+        for name in Own.__dataclass_fields__
+    }
+    moved = {
+        name: max(old, min(old + ours, new))
+        for name, (old, new, ours) in pairs.items()
+        if old is not None and new is not None
+    }
+    return replace(before, **moved)
 
 
 def has_counted(before: EngineSample | None, after: EngineSample | None, requests: int) -> bool:

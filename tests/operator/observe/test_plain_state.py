@@ -16,6 +16,7 @@ from cacheaware.observe.warmup_speed import prefill_tokens_per_s
 from cacheaware_sidecar.engines import Histogram, Rates
 from cacheaware_sidecar.phase import Phase
 from cacheaware_sidecar.state import (
+    CanaryState,
     Counters,
     DrainState,
     FindingState,
@@ -57,6 +58,7 @@ STATE = pod_state_to_json(
         drain=DrainState(cordoned_by="uid", cordoned_s=3.0, lease_s=50.0, empty=False),
         adapters=("lora",),
         findings=(FindingState(id="kv-full", severity="error", message="why"),),
+        canary=CanaryState(verdict="Drifted", tokens=120, changed_ratio=0.5, drifted_runs=3),
         problems=("slow",),
     )
 )
@@ -124,7 +126,9 @@ def test_a_latency_that_nobody_asks_for_is_not_read():
     assert replace(found, ttft=whole.ttft) == whole
 
 
-@pytest.mark.parametrize("kind", [KvState, Rates, Counters, WarmupState, ShapeState, DrainState])
+@pytest.mark.parametrize(
+    "kind", [KvState, Rates, Counters, WarmupState, ShapeState, DrainState, CanaryState]
+)
 def test_every_field_of_the_contract_is_checked(kind):
     assert sorted(part(kind).__struct_fields__) == sorted(one.name for one in fields(kind))
 

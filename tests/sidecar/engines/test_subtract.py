@@ -4,7 +4,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cacheaware_sidecar.engines import EngineSample, Histogram, has_counted, since, without_own
+from cacheaware_sidecar.engines import (
+    EngineSample,
+    Histogram,
+    Own,
+    has_counted,
+    rates,
+    since,
+    with_own,
+    without_own,
+)
 
 BEFORE = Histogram(8, 4.0, ((0.1, 3), (1.0, 6), (math.inf, 8)))
 AFTER = Histogram(10, 5.0, ((0.1, 4), (1.0, 8), (math.inf, 10)))
@@ -88,3 +97,42 @@ def test_our_own_requests_are_taken_off_those_that_run_then_those_that_wait(
 )
 def test_whether_a_page_shows_all_requests_of_the_warmup(before, after, whether):
     assert has_counted(before, after, 3) is whether
+
+
+OWN = Own(requests=1, prompt_tokens=100, generation_tokens=16)
+
+
+def counted(requests, prompts, answers, **more):
+    return EngineSample(
+        engine="vllm", running=0.0, requests=requests, prompt_tokens=prompts,
+        generation_tokens=answers, **more,
+    )  # fmt: skip
+
+
+def test_what_is_our_own_is_no_rate():
+    before, after = counted(10.0, 5000.0, 900.0), counted(13.0, 5600.0, 1216.0)
+    found = rates(with_own(before, after, OWN), after, 10.0)
+
+    assert found.requests_per_s == pytest.approx(0.2)
+    assert found.prompt_tokens_per_s == pytest.approx(50.0)
+    assert found.generation_tokens_per_s == pytest.approx(30.0)
+    assert found.prompt_tokens_per_request == pytest.approx(250.0)
+
+
+def test_a_page_that_does_not_count_our_own_yet_is_no_restart():
+    idle = counted(10.0, 5000.0, 900.0, preemptions=3.0)
+    found = rates(with_own(idle, idle, OWN), idle, 10.0)
+
+    assert found.requests_per_s == 0.0
+    assert found.preemptions_per_s == 0.0
+
+
+def test_an_engine_that_began_anew_is_still_seen_to_have_done_so():
+    before, after = counted(10.0, 5000.0, 900.0), counted(2.0, 300.0, 40.0)
+
+    assert with_own(before, after, OWN) == before
+
+
+def test_what_no_page_tells_stays_unknown():
+    assert with_own(EngineSample(), EngineSample(requests=3.0), OWN) == EngineSample()
+    assert Own(requests=2, prompt_tokens=200, generation_tokens=32) == OWN + OWN

@@ -1,0 +1,74 @@
+"""A model that answers the canary as engines do: in their shapes, with drift and noise."""
+
+import random
+
+from cacheaware_sidecar.canary import Run, Token, Way
+from cacheaware_sidecar.canary_compare import Baseline, Identity
+
+PROMPT_TOKENS = 40
+ANSWER = tuple(f" w{at}" for at in range(16))
+
+
+def run(*, shift=0.0, noise=0.0, seed=0, answer=ANSWER, lead=3.0, prompt=PROMPT_TOKENS, weights=7):
+    """A run; `weights` is the model, `seed` the noise of this one answer."""
+    dice, model = random.Random(seed), random.Random(weights)
+    logprobs = [-0.05 - 5 * model.random() for _ in range(prompt + len(answer))]
+    moved = [value + shift + dice.gauss(0, noise) for value in logprobs]
+    names = tuple(f"p{at}" for at in range(prompt))
+    return Run(
+        prompt=tuple(Token(name, None if at == 0 else moved[at]) for at, name in enumerate(names)),
+        answer=tuple(
+            Token(name, value, lead) for name, value in zip(answer, moved[prompt:], strict=True)
+        ),
+    )
+
+
+def baseline(noise=0.01, runs=8, **identity):
+    """Repeats of the healthy model."""
+    repeats = tuple(run(noise=noise, seed=1000 + at) for at in range(runs))
+    return Baseline(identity=Identity(**identity), prompt="the canary", way=Way.ECHO, runs=repeats)
+
+
+def completion(one: Run, *, model="m", fingerprint=None):
+    """OpenAI's old shape, as vLLM and SGLang have it, with the prompt if the run has one."""
+    tokens = (*one.prompt, *one.answer)
+    tops = [
+        None
+        if each.margin is None
+        else {each.text: each.logprob, "other": (each.logprob or 0.0) - each.margin}
+        for each in tokens
+    ]
+    return {
+        "model": model,
+        "system_fingerprint": fingerprint,
+        "choices": [
+            {
+                "text": "".join(each.text for each in tokens),
+                "logprobs": {
+                    "tokens": [each.text for each in tokens],
+                    "token_logprobs": [each.logprob for each in tokens],
+                    "top_logprobs": tops,
+                },
+            }
+        ],
+        "usage": {"prompt_tokens": PROMPT_TOKENS, "completion_tokens": len(one.answer)},
+    }
+
+
+def chat(one: Run):
+    """The shape of chats, which llama.cpp has in both routes."""
+    content = [
+        {
+            "token": each.text,
+            "logprob": each.logprob,
+            "top_logprobs": [
+                {"token": each.text, "logprob": each.logprob},
+                {"token": "other", "logprob": each.logprob - (each.margin or 0.0)},
+            ],
+        }
+        for each in one.answer
+    ]
+    return {
+        "choices": [{"message": {"content": "x"}, "logprobs": {"content": content}}],
+        "usage": {"prompt_tokens": PROMPT_TOKENS, "completion_tokens": len(one.answer)},
+    }
