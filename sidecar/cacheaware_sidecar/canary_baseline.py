@@ -1,8 +1,8 @@
 """A canary's baseline as JSON: what a ConfigMap and the pod's emptyDir hold. Pure.
 
-`{"schema": 1, "probe": "canary", "model", "engine", "version", "way", "prompt", "prompt_tokens":
-[...], "runs": [{"prompt_logprobs", "answer", "answer_logprobs", "margins"}]}`; logarithms are
-natural, rounded to 1e-6, unknown is null.
+`{"schema": 1, "probe": "canary", "model", "engine", "version", "way", "step", "prompt",
+"prompt_tokens": [...], "runs": [{"prompt_logprobs", "answer", "answer_logprobs", "margins"}]}`;
+logarithms are natural, rounded to 1e-6, unknown is null.
 """
 
 import json
@@ -38,6 +38,7 @@ def as_text(baseline: Baseline) -> str:
         "engine": baseline.identity.engine,
         "version": baseline.identity.version,
         "way": baseline.way.value,
+        "step": baseline.step,
         "prompt": baseline.prompt,
         "prompt_tokens": [each.text for each in prompt],
         "runs": [
@@ -76,6 +77,9 @@ def from_text(text: str, fewest: int = FEWEST) -> Baseline:
         raise _wrong("way", way, ", ".join(Way))
     if not isinstance(prompt, str) or not 0 < len(prompt) <= LONGEST_PROMPT:
         raise _wrong("prompt", prompt, f"1 to {LONGEST_PROMPT} characters")
+    step = told.get("step")
+    if step is not None and not (_is_number(step) and 0 < step <= 1):
+        raise _wrong("step", step, "a number above 0 up to 1, or null")
     names = _texts("prompt_tokens", told.get("prompt_tokens"))
     runs = told.get("runs")
     if not isinstance(runs, list) or not fewest <= len(runs) <= MOST:
@@ -85,6 +89,7 @@ def from_text(text: str, fewest: int = FEWEST) -> Baseline:
         identity=Identity(**{name: _name(told, name) for name in ("model", "engine", "version")}),
         prompt=prompt,
         way=Way(way),
+        step=step,
         runs=tuple(_run(f"runs[{at}]", each, names) for at, each in enumerate(runs)),
     )
 

@@ -7,18 +7,20 @@ prompt's, and of the answer's those before the first that is another, for what c
 another past. For each repeat it is taken against the median of the other repeats, in the same
 tokens. A new run of the same model lies, but once in a thousand, below
 
-    RESOLUTION + mean + t * deviation * sqrt(1 + 1/n)
+    resolution + mean + t * deviation * sqrt(1 + 1/n)
 
 of the n repeats' measures: the one-sided prediction interval of Student's t with n - 1 degrees of
 freedom (Hahn and Meeker, Statistical Intervals, 4.7). Three such runs on end, and it is no chance.
 
-RESOLUTION is what the repeats can't show where they are equal to the bit, as on an idle engine:
-logits are of the order of 10 and mostly bfloat16, whose steps from 8 to 16 are 1/16; rounding moves
-them by up to half a step, 1/32 (3 % of a probability).
+The resolution is what the repeats can't show where they are equal to the bit, as on an idle engine:
+half a step of the logits' number format, by which rounding alone may move them. The step shows in
+the leads: the likeliest token's log probability less the second's is a difference of two logits,
+and so a multiple of it (of bfloat16, 1/16 for logits from 8 to 16). Where no step shows, because
+leads are not told or logits are float32, it is taken for 1/16.
 
 A greedy token that is another is no drift by itself: near a tie, rounding turns it. It is drift
 where the likeliest was farther ahead of the second than both can move: twice the farthest that any
-token of any repeat was off, and twice two resolutions, a whole step each. An unknown lead is none.
+token of any repeat was off, and twice a whole step. An unknown lead is none.
 
 8 repeats with measures of 0.010, 0.012, ..., 0.024: mean 0.017, deviation 0.0049, t(7) 4.785, so
 the tolerance is 0.031 + 0.017 + 4.785 * 0.0049 * 1.061 = 0.073.
@@ -28,13 +30,16 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import fmean, median, stdev
+from statistics import fmean, median, median_low, stdev
 from typing import Final
 
 from cacheaware_sidecar.canary import Run, Token, Way
 
-RESOLUTION: Final = 1 / 32
-"""In nats."""
+USUAL_STEP: Final = 1 / 16
+"""Of logits, in nats, where none shows."""
+FINEST: Final = 12
+"""Steps down to 2^-12 are told from the errors of float32: about 2e-6 for differences near 10."""
+FLOAT32_ERROR: Final = 2e-6
 T_999: Final = (
     318.31, 22.327, 10.215, 7.173, 5.893, 5.208, 4.785, 4.501, 4.297, 4.144, 4.025, 3.930, 3.852,
     3.787, 3.733,
@@ -67,6 +72,13 @@ class Baseline:
     prompt: str
     way: Way
     runs: tuple[Run, ...]
+    step: float | None = None
+    """Of the engine's logits, in nats; None where none shows."""
+
+    @property
+    def resolution(self) -> float:
+        """By how much rounding alone may move a log probability."""
+        return (self.step or USUAL_STEP) / 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,16 +169,18 @@ def compare(baseline: Baseline, run: Run) -> Comparison:
     first = _first_changed(answer, _texts(run.answer))
     if not shared and first is None:
         raise NotComparableError("no token has a log probability in both")
+    measured = [_gaps_of(healthy, number, shared) for number in range(len(healthy))]
+    spread = [each for each in measured if each]
     gaps = [abs(mine[at] - median(_known(healthy, at))) for at in shared]  # type: ignore[operator]
-    spread = [_gaps_of(healthy, number, shared) for number in range(len(healthy))]
+    own = tolerance([fmean(each) for each in spread], baseline.resolution) if shared else None
     return Comparison(
         tokens=len(shared),
         mean=fmean(gaps) if gaps else None,
-        tolerance=tolerance([fmean(each) for each in spread if each]) if shared else None,
+        tolerance=own,
         largest=max(gaps, default=None),
         changed=_changed(answer, _texts(run.answer)),
         first_changed=first,
-        turned=first is not None and _is_turned(baseline.runs, answer, first, spread),
+        turned=first is not None and _is_turned(baseline, answer, first, spread),
     )
 
 
@@ -181,15 +195,35 @@ def usual_answer(runs: Sequence[Run]) -> tuple[str, ...]:
     return Counter(_texts(each.answer) for each in runs).most_common(1)[0][0]
 
 
-def tolerance(measures: Sequence[float]) -> float:
+def step_of(run: Run) -> float | None:
+    """The step of an engine's logits, a power of two, by what is seen of a run.
+
+    Of each lead the largest step that it is a multiple of, and of these the median: half of all
+    multiples are of no larger one. Leads of 0.875, 0.87109375 and 0.55859375 are 7/8, 223/256 and
+    143/256, so the step is 1/256. None where most leads are multiples of none.
+    """
+    leads = {each.margin for each in (*run.prompt, *run.answer) if each.margin}
+    steps = [step for lead in leads if (step := _step(lead)) is not None]
+    return median_low(steps) if steps and 2 * len(steps) > len(leads) else None
+
+
+def _step(lead: float) -> float | None:
+    for power in range(FINEST + 1):
+        scaled = lead * 2**power
+        if abs(scaled - round(scaled)) <= FLOAT32_ERROR * 2**power:
+            return float(2**-power)
+    return None
+
+
+def tolerance(measures: Sequence[float], resolution: float) -> float:
     """The mean difference up to which a run is no drift, by the repeats' own measures.
 
-    >>> round(tolerance([0.010, 0.012, 0.014, 0.016, 0.018, 0.020, 0.022, 0.024]), 3)
+    >>> round(tolerance([0.010, 0.012, 0.014, 0.016, 0.018, 0.020, 0.022, 0.024], 1 / 32), 3)
     0.073
     """
     count = len(measures)
     widened = T_999[min(count, MOST) - 2] * stdev(measures) * math.sqrt(1 + 1 / count)
-    return RESOLUTION + fmean(measures) + widened
+    return resolution + fmean(measures) + widened
 
 
 def _texts(tokens: Sequence[Token]) -> tuple[str, ...]:
@@ -232,15 +266,16 @@ def _changed(answer: Sequence[str], other: Sequence[str]) -> float:
 
 
 def _is_turned(
-    runs: Sequence[Run], answer: Sequence[str], at: int, spread: Sequence[Sequence[float]]
+    baseline: Baseline, answer: Sequence[str], at: int, spread: Sequence[Sequence[float]]
 ) -> bool:
     """Whether the token at this place was too far ahead for rounding to turn it."""
     if at >= len(answer):
         return False
+    runs = baseline.runs
     firsts = [_first_changed(answer, _texts(each.answer)) for each in runs]
     if at in firsts:
         return False  # a healthy run has turned it, too
     alike = [each for each, first in zip(runs, firsts, strict=True) if first is None or first > at]
     leads = [lead for each in alike if (lead := each.answer[at].margin) is not None]
     farthest = max((gap for each in spread for gap in each), default=0.0)
-    return bool(leads) and median(leads) > 2 * (farthest + 2 * RESOLUTION)
+    return bool(leads) and median(leads) > 2 * (farthest + 2 * baseline.resolution)

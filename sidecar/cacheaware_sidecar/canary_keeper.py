@@ -25,8 +25,10 @@ from cacheaware_sidecar.canary_compare import (
     check_identity,
     compare,
     is_broken,
+    step_of,
 )
-from cacheaware_sidecar.health import ERROR, WARNING, Symptom
+from cacheaware_sidecar.canary_finding import drift, told
+from cacheaware_sidecar.health import Symptom
 from cacheaware_sidecar.settings import Settings
 from cacheaware_sidecar.small_files import read_small, write_atomically
 from cacheaware_sidecar.state import CanaryState
@@ -118,7 +120,7 @@ class Canary:
         self.verdict = Verdict.DRIFTED if comparison.drifted else Verdict.SAME
         self.in_row = self.in_row + 1 if comparison.drifted else 0
         if self.in_row:
-            log.warning("canary: run %d that has drifted: %s", self.in_row, _told(comparison))
+            log.warning("canary: run %d that has drifted: %s", self.in_row, told(comparison))
 
     def does_not_apply(self, reason: str, now: float) -> None:
         """Takes that the engine can't be asked, or that there is no baseline to hold it against."""
@@ -150,20 +152,8 @@ class Canary:
     @property
     def findings(self) -> tuple[Symptom, ...]:
         """A drift that is confirmed."""
-        found = self.comparison
-        if found is None or self.in_row < CONFIRM:
-            return ()
-        severity = ERROR if found.doubtless else WARNING
-        return (
-            Symptom(
-                "canary-drift",
-                severity,
-                f"{self.in_row} answers to the canary on end are not those of the baseline:"
-                f" {_told(found)}",
-                "compare weights, quantisation and engine flags with those of a healthy pod, and"
-                " ask both with `cacheaware probe canary`; restart the pod if it alone has drifted",
-            ),
-        )
+        found = drift(self.comparison, self.in_row) if self.comparison else None
+        return (found,) if found else ()
 
     def state(self, now: float) -> CanaryState | None:
         """What `GET /v1/state` tells; None where the canary is off."""
@@ -232,7 +222,13 @@ class Canary:
             return
         runs = (*(self._learned.runs if self._learned else ()), asked.run)
         prompt = self._learned.prompt if self._learned else PROMPT
-        self._learned = Baseline(identity=asked.identity, prompt=prompt, way=asked.way, runs=runs)
+        self._learned = Baseline(
+            identity=asked.identity,
+            prompt=prompt,
+            way=asked.way,
+            runs=runs,
+            step=self._learned.step if self._learned else step_of(asked.run),
+        )
         self._void(Verdict.LEARNING, f"{len(runs)} of {REPEATS} runs of the baseline")
         if self._is_learned:
             self._void(Verdict.SAME, "the baseline is learned")
@@ -248,22 +244,3 @@ class Canary:
             return from_text(read_small(self._kept, LARGEST).decode(), fewest=1)
         except (OSError, ValueError):
             return None
-
-
-def _told(found: Comparison) -> str:
-    """A comparison in words."""
-    if found.broken:
-        return "a log probability is no number"
-    parts = []
-    if found.mean is not None and found.tolerance is not None:
-        parts.append(
-            f"log probabilities of {found.tokens} tokens differ by {found.mean:.3g} on average,"
-            f" {found.tolerance:.3g} is the tolerance"
-        )
-    if found.first_changed is not None:
-        more = ", which was no tie" if found.turned else ""
-        parts.append(
-            f"{found.changed:.0%} of the answer's tokens are others, from token"
-            f" {found.first_changed + 1} on{more}"
-        )
-    return "; ".join(parts)

@@ -1,4 +1,4 @@
-"""Faults on demand, for tests: metrics that hang, lie or vanish, health that fails."""
+"""Faults on demand, for tests: metrics that lie or vanish, a health that fails, a model adrift."""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -8,6 +8,7 @@ ALLOWED = {
     "metrics": ("hang", "401", "404", "500", "redirect", "empty", "garbage", "nan", "frozen"),
     "health": ("hang", "fail"),
     "requests": ("hang", "500"),
+    "model": ("drift",),
 }
 
 

@@ -10,6 +10,8 @@ from cacheaware_sim.api_errors import bad_request, unknown_model
 from cacheaware_sim.first_shapes import Shape
 
 STRUCTURED = ("json_object", "json_schema")
+MOST_LOGPROBS = 20
+"""vLLM's `--max-logprobs`."""
 COMPLETION_MAX_TOKENS = 16
 """OpenAI's own default for completions."""
 
@@ -39,6 +41,10 @@ class Ask:
     include_usage: bool
     features: tuple[Shape, ...] = ()
     """What the answers are asked to be besides."""
+    logprobs: int | None = None
+    """So many of the likeliest tokens are told with each; None tells no log probabilities."""
+    echo: bool = False
+    """Whether the prompt comes back before the answer. Completions only."""
 
 
 def parse(body: Any, served: Served, *, chat: bool) -> Ask:
@@ -66,7 +72,20 @@ def parse(body: Any, served: Served, *, chat: bool) -> Ask:
         stream=bool(body.get("stream")),
         include_usage=_include_usage(body),
         features=_features(body),
+        logprobs=_logprobs(body, chat=chat),
+        echo=bool(body.get("echo")) and not chat,
     )
+
+
+def _logprobs(body: Mapping[str, Any], *, chat: bool) -> int | None:
+    wanted, name = body.get("logprobs"), "logprobs"
+    if wanted is None or wanted is False:
+        return None
+    if chat or wanted is True:
+        wanted, name = body.get("top_logprobs", 0) or 0, "top_logprobs"
+    if type(wanted) is not int or not 0 <= wanted <= MOST_LOGPROBS:
+        raise bad_request(f"{name} must be 0 to {MOST_LOGPROBS}, got {wanted}.", name)
+    return wanted
 
 
 def _features(body: Mapping[str, Any]) -> tuple[Shape, ...]:
@@ -184,17 +203,21 @@ class Answer:
             "model": ask.model,
         }
 
-    def whole(self, choices: list[tuple[str, str]], used: dict[str, Any]) -> dict[str, Any]:
-        """The answer at once; `choices` are (text, finish reason)."""
+    def whole(
+        self, choices: list[tuple[str, str, dict[str, Any] | None]], used: dict[str, Any]
+    ) -> dict[str, Any]:
+        """The answer at once; `choices` are (text, finish reason, log probabilities)."""
         kind = "chat.completion" if self._chat else "text_completion"
         shown = [self._choice(index, *choice) for index, choice in enumerate(choices)]
         return {**self._common, "object": kind, "choices": shown, "usage": used}
 
-    def _choice(self, index: int, text: str, reason: str) -> dict[str, Any]:
+    def _choice(
+        self, index: int, text: str, reason: str, logprobs: dict[str, Any] | None
+    ) -> dict[str, Any]:
         content: dict[str, Any] = {"text": text}
         if self._chat:
             content = {"message": {"role": "assistant", "content": text}}
-        return {"index": index, **content, "logprobs": None, "finish_reason": reason}
+        return {"index": index, **content, "logprobs": logprobs, "finish_reason": reason}
 
     def first(self) -> dict[str, Any] | None:
         """The chunk before the first token: chat says who speaks."""

@@ -6,13 +6,13 @@ import itertools
 import json
 import math
 import time
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import Any
 
 from aiohttp import web
 
-from cacheaware_sim import openai_api, tokens
+from cacheaware_sim import logprobs, openai_api, tokens
 from cacheaware_sim.api_errors import ApiError, bad_request, engine_gone
 from cacheaware_sim.engine import NotAdmittedError
 from cacheaware_sim.faults import FaultError, Faults
@@ -145,8 +145,24 @@ class Server:
             while not ticket.ended:
                 await ticket.change()
             text = tokens.answer(tokens.seed_of(prompt), 0, ticket.request.generated)
-            choices.append(("".join(text), _outcome(ticket)))
+            told = self._logprobs(ask, prompt, text)
+            shown = [*prompt, *text] if ask.echo else text
+            choices.append(("".join(shown), _outcome(ticket), told))
         return answer.whole(choices, _usage(tickets))
+
+    def _logprobs(
+        self, ask: Ask, prompt: Sequence[str], text: Sequence[str]
+    ) -> dict[str, Any] | None:
+        """Log probabilities, where they are asked for."""
+        if ask.logprobs is None:
+            return None
+        drifted = self._fault("model") == "drift"
+        ahead, values = logprobs.of_tokens(prompt, text, drifted=drifted)
+        if ask.chat:
+            return logprobs.chat(text, values, ask.logprobs)
+        if not ask.echo:
+            return logprobs.completion(text, values, ask.logprobs)
+        return logprobs.completion([*prompt, *text], [*ahead, *values], ask.logprobs)
 
     async def _stream(
         self, request: web.Request, ask: Ask, answer: Answer, tickets: list[Ticket]

@@ -9,7 +9,9 @@ PROMPT_TOKENS = 40
 ANSWER = tuple(f" w{at}" for at in range(16))
 
 
-def run(*, shift=0.0, noise=0.0, seed=0, answer=ANSWER, lead=3.0, prompt=PROMPT_TOKENS, weights=7):
+def run(
+    *, shift=0.0, noise=0.0, seed=0, answer=ANSWER, lead=3.0123, prompt=PROMPT_TOKENS, weights=7
+):
     """A run; `weights` is the model, `seed` the noise of this one answer."""
     dice, model = random.Random(seed), random.Random(weights)
     logprobs = [-0.05 - 5 * model.random() for _ in range(prompt + len(answer))]

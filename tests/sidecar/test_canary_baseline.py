@@ -19,6 +19,8 @@ def test_a_baseline_comes_back_as_it_was_stored():
 
     assert as_text(again) == as_text(healthy)
     assert again.identity == healthy.identity
+    assert again.step is None
+    assert from_text(stored(step=0.0625)).resolution == 1 / 32
     assert [len(each.answer) for each in again.runs] == [16] * 8
     assert again.runs[0].prompt[0].logprob is None
     assert compare(again, healthy.runs[0]).mean < 0.02
@@ -46,6 +48,8 @@ RUN = json.loads(stored())["runs"][0]
         (stored(schema=2), "schema is 2; allowed: 1"),
         (stored(way="loud"), "way is 'loud'; allowed: echo, plain, chat"),
         (stored(way=[]), "way is []"),
+        (stored(step=0), "step is 0; allowed: a number above 0 up to 1, or null"),
+        (stored(step="1/16"), "step is '1/16'"),
         (stored(prompt=""), "prompt is ''; allowed: 1 to 2048 characters"),
         (stored(prompt="x" * 2049), "allowed: 1 to 2048 characters"),
         (stored(model=7), "model is 7; allowed: up to 256 characters, or null"),

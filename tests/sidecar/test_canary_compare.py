@@ -9,13 +9,14 @@ from tests.sidecar.canary_fakes import ANSWER, baseline, run
 
 from cacheaware_sidecar.canary import Run, Token
 from cacheaware_sidecar.canary_compare import (
-    RESOLUTION,
+    USUAL_STEP,
     Identity,
     NotComparableError,
     check_alike,
     check_identity,
     compare,
     is_broken,
+    step_of,
     tolerance,
     usual_answer,
 )
@@ -49,7 +50,7 @@ def test_another_model_is_drift_beyond_any_doubt():
 def test_repeats_that_are_equal_to_the_bit_leave_the_resolution():
     quiet = baseline(noise=0.0)
 
-    assert compare(quiet, run()).tolerance == RESOLUTION
+    assert compare(quiet, run()).tolerance == USUAL_STEP / 2
     assert not compare(quiet, run(shift=0.03)).drifted
     assert compare(quiet, run(shift=0.033)).drifted
 
@@ -64,14 +65,41 @@ def test_false_alarms_of_the_interval_alone_are_rare():
     dice, alarms, rounds = random.Random(5), 0, 20000
     for _ in range(rounds):
         measures = [dice.gauss(0.05, 0.01) for _ in range(8)]
-        alarms += dice.gauss(0.05, 0.01) > tolerance(measures) - RESOLUTION
+        alarms += dice.gauss(0.05, 0.01) > tolerance(measures, 0.0)
 
     assert alarms / rounds == pytest.approx(0.001, abs=0.0008)
 
 
 @given(st.lists(st.floats(0, 1), min_size=4, max_size=16))
 def test_a_tolerance_is_never_below_what_repeats_show_on_average(measures):
-    assert tolerance(measures) >= sum(measures) / len(measures) + RESOLUTION - 1e-9
+    assert tolerance(measures, 0.03) >= sum(measures) / len(measures) + 0.03 - 1e-9
+
+
+def with_leads(*leads):
+    tokens = tuple(Token(f"t{at}", -1.0, lead) for at, lead in enumerate(leads))
+    return Run(prompt=tokens[:2], answer=tokens[2:])
+
+
+@pytest.mark.parametrize(
+    ("leads", "step"),
+    [
+        ((0.875, 0.87109375, 0.55859375), 1 / 256),
+        ((0.4375000001, 1.8125, 3.0, 0.0625), 1 / 16),
+        ((0.123, 0.877, 1.77), None),
+        ((0.123, 0.877, 1.5), None),
+        ((None, None, 0.0), None),
+        ((2.0, 4.0, 1.0), 1.0),
+    ],
+)
+def test_the_step_of_logits_shows_in_the_leads(leads, step):
+    assert step_of(with_leads(*leads)) == step
+
+
+def test_a_fine_step_finds_a_small_shift():
+    fine = replace(baseline(noise=0.0), step=1 / 256)
+
+    assert not compare(fine, run(shift=0.0019)).drifted
+    assert compare(fine, run(shift=0.005)).drifted
 
 
 def changed_at(at, **more):

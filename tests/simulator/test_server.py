@@ -443,3 +443,66 @@ async def test_a_form_of_answer_that_is_not_known_is_refused_or_ignored(make, wa
 
     assert status == (200 if wanted == {} else 400)
     assert wanted == {} or "json_schema" in answer["error"]["message"]
+
+
+async def test_whole_answers_tell_log_probabilities_where_they_are_asked_for(make):
+    client, _ = await make()
+    asked = {"prompt": "one two", "max_tokens": 3}
+    _, plain = await post(client, "/v1/completions", **asked)
+    _, told = await post(client, "/v1/completions", **asked, logprobs=2)
+    _, echoed = await post(client, "/v1/completions", **asked, logprobs=2, echo=True)
+    _, chat = await post(
+        client,
+        "/v1/chat/completions",
+        messages=[{"role": "user", "content": "hi"}],
+        max_tokens=3,
+        logprobs=True,
+    )
+
+    assert plain["choices"][0]["logprobs"] is None
+    assert len(told["choices"][0]["logprobs"]["tokens"]) == 3
+    assert told["choices"][0]["text"] == plain["choices"][0]["text"]
+    ahead = echoed["usage"]["prompt_tokens"]
+    found = echoed["choices"][0]["logprobs"]
+    assert found["token_logprobs"][0] is None
+    assert found["token_logprobs"][ahead:] == told["choices"][0]["logprobs"]["token_logprobs"]
+    assert echoed["choices"][0]["text"] == "one two" + plain["choices"][0]["text"]
+    assert len(chat["choices"][0]["logprobs"]["content"]) == 3
+
+
+@pytest.mark.parametrize(
+    ("path", "extra", "name"),
+    [
+        ("/v1/completions", {"prompt": "a", "logprobs": 21}, "logprobs"),
+        ("/v1/completions", {"prompt": "a", "logprobs": "2"}, "logprobs"),
+        (
+            "/v1/chat/completions",
+            {
+                "messages": [{"role": "user", "content": "a"}],
+                "logprobs": True,
+                "top_logprobs": -1,
+            },
+            "top_logprobs",
+        ),
+    ],
+)
+async def test_more_log_probabilities_than_there_are_is_refused(make, path, extra, name):
+    client, _ = await make()
+    status, answer = await post(client, path, max_tokens=1, **extra)
+
+    assert status == 400
+    assert f"{name} must be 0 to 20" in answer["error"]["message"]
+
+
+async def test_a_model_may_drift_on_demand(make):
+    client, _ = await make(faults=True)
+    asked = {"prompt": "one two three", "max_tokens": 3, "logprobs": 1, "echo": True}
+    _, healthy = await post(client, "/v1/completions", **asked)
+    await client.post("/faults", json={"model": "drift"})
+    _, adrift = await post(client, "/v1/completions", **asked)
+    await client.post("/faults", json={})
+    _, again = await post(client, "/v1/completions", **asked)
+
+    assert healthy["choices"] == again["choices"]
+    assert healthy["choices"][0]["text"] == adrift["choices"][0]["text"]
+    assert healthy["choices"][0]["logprobs"] != adrift["choices"][0]["logprobs"]
