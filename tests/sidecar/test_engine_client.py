@@ -4,6 +4,7 @@ import httpx
 import pytest
 
 from cacheaware_sidecar.engine_client import (
+    CANARY_HEADERS,
     EngineClient,
     Health,
     SomeMissingError,
@@ -290,3 +291,31 @@ async def test_a_control_route_is_called_as_it_is_without_the_base_path():
         ("POST", "http://127.0.0.1:8001/pause?mode=abort", b""),
         ("POST", "http://127.0.0.1:8001/abort_request", b'{"rid": ""}'),
     ]
+
+
+@pytest.mark.parametrize(
+    ("answer", "version"),
+    [
+        (httpx.Response(200, json={"version": "0.32.0"}), "0.32.0"),
+        (httpx.Response(200, json={"version": 7}), None),
+        (httpx.Response(200, json=["0.32.0"]), None),
+        (httpx.Response(404, json={"version": "0.32.0"}), None),
+        (httpx.ConnectError("refused"), None),
+    ],
+)
+async def test_an_engines_version_is_what_it_tells_itself(answer, version):
+    assert await client(answer).version() == version
+
+
+async def test_our_own_requests_carry_their_mark():
+    seen = []
+
+    def answer(request):
+        seen.append({name for name in request.headers if name.startswith("x-cacheaware")})
+        return httpx.Response(200, json={})
+
+    asking = client(answer)
+    await asking.ask("/v1/completions", {}, 5.0)
+    await asking.ask("/v1/completions", {}, 5.0, CANARY_HEADERS)
+
+    assert seen == [{"x-cacheaware-warmup"}, {"x-cacheaware-canary"}]

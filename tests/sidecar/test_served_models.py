@@ -1,6 +1,6 @@
 import pytest
 
-from cacheaware_sidecar.served_models import adapters, first_model, longest
+from cacheaware_sidecar.served_models import adapters, first_model, longest, names
 
 MODELS = {
     "data": [
@@ -25,6 +25,11 @@ MODELS = {
 )
 def test_the_first_base_model_is_asked(models, expected):
     assert first_model(models) == expected
+
+
+def test_all_names_can_be_asked_for():
+    assert names(MODELS) == ("adapter", "base")
+    assert names(None) == ()
 
 
 def test_adapters_are_those_with_a_parent():

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from cacheaware.cli.cluster import NAME, checked_namespace, namespace_of, with_cluster
@@ -196,11 +197,17 @@ def examined_live(
         return await look_twice(kube, await pods(kube), pages.seconds or LIVE_S)
 
     found = with_cluster(seen, context)
-    silent = [Examined(one.subject, None, (one,)) for one in found.unread]
-    return [*examined(found.looks, pages), *silent]
+    silent = [
+        Examined(one.subject, None, (one, *found.told.get(one.subject, ()))) for one in found.unread
+    ]
+    return [*examined(found.looks, pages, found.told), *silent]
 
 
-def examined(looks: Mapping[str, Looks], pages: Pages) -> list[Examined]:
+def examined(
+    looks: Mapping[str, Looks],
+    pages: Pages,
+    sidecars: Mapping[str, tuple[Finding, ...]] = MappingProxyType({}),
+) -> list[Examined]:
     """The findings about each engine, and why its slow requests are slow."""
     findings, attention, rope = health(looks), pages.stored.evidence, pages.stored.shown
     told = []
@@ -209,6 +216,7 @@ def examined(looks: Mapping[str, Looks], pages: Pages) -> list[Examined]:
         alike = one.comparable
         case = Case(alike, peers, attention, rope)
         own = tuple(each for each in findings if each.subject == subject)
+        own = (*sidecars.get(subject, ()), *own)
         told.append(Examined(subject, alike, own, tail_of(alike), tuple(judge(case))))
     return told
 

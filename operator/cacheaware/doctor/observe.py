@@ -9,7 +9,7 @@ from cacheaware.doctor.facts import Facts, NodeAutoscaler
 from cacheaware.doctor.targets import selects
 from cacheaware.kube import Kube, KubeError
 from cacheaware.paths import scalers_path
-from cacheaware.pods import pod_record
+from cacheaware.pods import PodRecord, pod_record
 from cacheaware.workload.template import LWS, LWS_NAME, Workload, workload_of
 from cacheaware_sidecar.state import PodState
 from cacheaware_sidecar.state_json import StateError, pod_state_from_json
@@ -118,7 +118,11 @@ def is_alive(pod: Mapping[str, Any]) -> bool:
 
 async def read_states(kube: Kube, pods: Iterable[Any]) -> list[PodState]:
     """What the sidecars tell, through the API server; pods that don't answer are left out."""
-    records = [pod_record(one) for one in pods]
+    return await states_of(kube, [pod_record(one) for one in pods])
+
+
+async def states_of(kube: Kube, records: Iterable[PodRecord]) -> list[PodState]:
+    """The same of pods whose records are known."""
     asked = [
         f"/api/v1/namespaces/{one.namespace}/pods/{one.name}:{one.sidecar_port}/proxy/v1/state"
         for one in records

@@ -2,11 +2,12 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
 
 from cacheaware.doctor.findings import Finding, Severity
-from cacheaware.doctor.observe import belongs, is_alive, listed, read_workload
+from cacheaware.doctor.observe import belongs, is_alive, listed, read_workload, states_of
 from cacheaware.kube import Kube, KubeError
 from cacheaware.observe.direct import MAX_BYTES
 from cacheaware.observe.observer import Access, engine_paths
@@ -14,6 +15,12 @@ from cacheaware.pods import PodRecord, pod_record
 from cacheaware_sidecar.health import Look, Looks, look
 
 ANSWER_S = 5.0
+BEYOND_PAGES: Final = {
+    "canary-drift": "compare weights, quantisation and engine flags with those of a healthy pod,"
+    " and ask both with `cacheaware probe canary`; restart the pod if it alone has drifted",
+    "relief": "it comes back by itself; more replicas, if it happens again",
+}
+"""What a sidecar finds that no page shows, and what to do about it."""
 Page = tuple[float, Look] | str
 """When it was read and what it tells, or why there is none."""
 
@@ -25,6 +32,8 @@ class Seen:
     looks: dict[str, Looks]
     """By subject, such as `pod/chat-1`."""
     unread: tuple[Finding, ...]
+    told: Mapping[str, tuple[Finding, ...]] = field(default_factory=dict)
+    """By subject, what its sidecar finds that no page shows."""
 
 
 async def read_pod(kube: Kube, namespace: str, name: str) -> PodRecord | None:
@@ -81,7 +90,20 @@ async def look_twice(
             looks[subject] = Looks(last[1])
         else:
             looks[subject] = Looks(last[1], first[1], round(last[0] - first[0], 1))
-    return Seen(looks, tuple(unread))
+    said = await asyncio.gather(*(sidecar_findings(kube, one) for one in records))
+    found = {f"pod/{one.name}": told for one, told in zip(records, said, strict=True)}
+    return Seen(looks, tuple(unread), found)
+
+
+async def sidecar_findings(kube: Kube, pod: PodRecord) -> tuple[Finding, ...]:
+    """What a pod's sidecar finds and its engine's page can't show; nothing where it is silent."""
+    subject = f"pod/{pod.name}"
+    return tuple(
+        Finding(one.id, Severity(one.severity), subject, one.message, BEYOND_PAGES[one.id])
+        for state in await states_of(kube, [pod])
+        for one in state.findings
+        if one.id in BEYOND_PAGES and one.severity in tuple(Severity)
+    )
 
 
 async def read_page(kube: Kube, pod: PodRecord, clock: Callable[[], float]) -> Page:

@@ -92,6 +92,53 @@ def test_a_pod_that_answers_the_second_time_only_is_judged_by_that_page(pods, ca
     assert json.loads(out)["looks"][0]["seconds"] is None
 
 
+def with_sidecar(pods_seen, *, pages, state):
+    """A pod whose sidecar tells this state; None for one that is silent."""
+
+    async def answer(request):
+        if request.path.endswith("/v1/state"):
+            if state is None:
+                return failure(503, "ServiceUnavailable", "connection refused")
+            return web.json_response(state)
+        return web.Response(body=pages[0])
+
+    one = pod("chat-1")
+    one["spec"]["initContainers"] = [
+        {
+            "name": "cacheaware",
+            "restartPolicy": "Always",
+            "ports": [{"name": "cacheaware", "containerPort": 9440}],
+        }
+    ]
+    pods_seen(PODS, one)
+    pods_seen.api.proxied = answer
+
+
+DRIFT = {"id": "canary-drift", "severity": "warning", "message": "3 answers on end"}
+
+
+def test_what_only_the_sidecar_knows_is_told_with_the_pages_findings(cluster, capsys):
+    full = {"id": "kv-full", "severity": "error", "message": "of a page"}
+    odd = {"id": "canary-drift", "severity": "loud", "message": "of another time"}
+    state = {"schema": 1, "phase": "serving", "findings": [DRIFT, full, odd]}
+    with_sidecar(cluster, pages=WELL, state=state)
+    _, out, _ = ran(capsys, "doctor", "pod/chat-1", "--seconds", "0.1", "-o", "json")
+    told = [one for one in json.loads(out)["findings"] if one["id"] in {"canary-drift", "kv-full"}]
+
+    assert [(one["id"], one["severity"], one["subject"]) for one in told] == [
+        ("canary-drift", "warning", "pod/chat-1")
+    ]
+    assert told[0]["message"] == "3 answers on end"
+    assert "probe canary" in told[0]["fix"]
+
+
+def test_a_sidecar_that_is_silent_spoils_nothing(cluster, capsys):
+    with_sidecar(cluster, pages=WELL, state=None)
+    _, out, _ = ran(capsys, "doctor", "pod/chat-1", "--seconds", "0.1", "-o", "json")
+
+    assert json.loads(out)["looks"][0]["subject"] == "pod/chat-1"
+
+
 def test_a_pod_that_is_not_there_is_bad_input(pods, capsys):
     pods()
     code, _, err = ran(capsys, "doctor", "pod/chat-9")

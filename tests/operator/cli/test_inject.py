@@ -297,6 +297,18 @@ def test_settings_that_depend_on_each_other_are_judged_together(run, chat):
     assert "CACHEAWARE_RELIEF_ABORT: on is not allowed while CACHEAWARE_RELIEF is off" in err
 
 
+def test_a_canary_of_a_mounted_baseline_is_passed_on(run, chat):
+    every = ["--env", "CACHEAWARE_CANARY_SECONDS=600"]
+    file = ["--env", "CACHEAWARE_CANARY_FILE=/canary/canary.json"]
+    code, out, _ = run("-f", str(chat), *every, *file)
+    assert code == 0
+    assert "name: CACHEAWARE_CANARY_FILE" in out
+    _, _, err = run("-f", str(chat), *file)
+    assert "without CACHEAWARE_CANARY_SECONDS" in err
+    _, _, err = run("-f", str(chat), "--env", "CACHEAWARE_CANARY_SECONDS=5")
+    assert "allowed: an integer from 60 to 86400" in err
+
+
 def test_the_example_of_the_help_runs(chat, capsys, monkeypatch):
     monkeypatch.chdir(chat.parent)
     assert ran(capsys, *example("inject"))[0] == 0
