@@ -4,7 +4,7 @@ Asked greedily (temperature 0, a fixed seed) with log probabilities, a model tha
 the same but for rounding. Engines give them in three ways, tried in this order:
 
 - `echo`: `/v1/completions` with `echo`, so that the prompt's own tokens have log probabilities,
-  too: some hundred numbers that don't depend on what was answered (vLLM, SGLang, LMDeploy).
+  too: some hundred numbers that don't depend on what was answered (vLLM, SGLang).
 - `plain`: `/v1/completions` without it; only the answer's tokens have them (llama.cpp).
 - `chat`: `/v1/chat/completions` (TGI, which gives none in completions).
 

@@ -9,7 +9,8 @@ from tests.sidecar.canary_fakes import baseline, run
 from cacheaware_sidecar.canary import PROMPT, Way
 from cacheaware_sidecar.canary_ask import Asked
 from cacheaware_sidecar.canary_baseline import BaselineError, as_text
-from cacheaware_sidecar.canary_compare import CONFIRM, REPEATS, Identity
+from cacheaware_sidecar.canary_compare import CONFIRM, REPEATS, Comparison, Identity
+from cacheaware_sidecar.canary_finding import drift
 from cacheaware_sidecar.canary_keeper import FILE, Canary, Verdict
 from cacheaware_sidecar.settings import Settings
 
@@ -214,3 +215,11 @@ def test_an_engine_without_log_probabilities_is_not_applicable(held):
 
     assert held.verdict is Verdict.NOT_APPLICABLE
     assert held.problems == ("canary: NotApplicable: echo: the answer has no log probabilities",)
+
+
+def test_a_token_that_turned_is_told_where_nothing_else_can_be():
+    found = drift(Comparison(tokens=0, changed=1.0, first_changed=0, turned=True), CONFIRM)
+
+    assert found.severity == "warning"
+    assert found.message.endswith("100% of the answer's tokens are others, from token 1 on,"
+                                  " which was no tie")  # fmt: skip

@@ -86,9 +86,10 @@ def canary(  # noqa: PLR0917 - typer reads options from parameters
     if save is not None:
         keep(save, own)
     compared = [held(healthy or own, one, baseline) for one in runs]
-    told = [] if healthy is None else findings(engine, compared)
+    against = healthy is not None
+    told = findings(engine, compared) if against or compared[-1].broken else []
     if output is Format.JSON:
-        print_json(plain(answer(own, runs, compared, told, against=healthy is not None)))
+        print_json(plain(answer(own, runs, compared, told, against=against)))
     else:
         tell(own, runs, compared, told)
     return ended(told)

@@ -2,14 +2,19 @@
 
 import asyncio
 import json
+import math
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from aiohttp import web
 from tests.operator.cli.conftest import ran
+from tests.sidecar.canary_fakes import baseline, run
 
+from cacheaware.cli.errors import BadInputError
+from cacheaware.cli.probe_canary import keep
 from cacheaware_sim.engine import Engine
 from cacheaware_sim.faults import Faults
 from cacheaware_sim.metrics_page import MetricsPage
@@ -132,6 +137,7 @@ def test_another_version_is_not_compared(ask, healthy, tmp_path):
     [
         (("--baseline", "none.json"), "--baseline none.json: can't be read"),
         (("--baseline", "KEY"), "it is no JSON"),
+        (("--baseline", "HUGE"), "more than 524,288 bytes"),
         (("--prompt", "none.txt"), "--prompt none.txt: can't be read"),
         (("--prompt", "LONG"), "has 2,049 characters; allowed: 1 to 2,048"),
         (("--prompt", "KEY", "--baseline", "KEY"), "--prompt goes without --baseline"),
@@ -145,7 +151,12 @@ def test_another_version_is_not_compared(ask, healthy, tmp_path):
 )
 def test_bad_input_is_one_line(ask, tmp_path, words, said):
     (tmp_path / "long").write_text("x" * 2049)
-    files = {"KEY": str(tmp_path / "key"), "LONG": str(tmp_path / "long")}
+    (tmp_path / "huge").write_text(" " * 524_289)
+    files = {
+        "HUGE": str(tmp_path / "huge"),
+        "KEY": str(tmp_path / "key"),
+        "LONG": str(tmp_path / "long"),
+    }
     code, out, err = ask(*(files.get(word, word) for word in words))
 
     assert (code, out) == (2, "")
@@ -158,3 +169,11 @@ def test_a_key_is_said_to_be_missing_and_never_shown(engine, capsys):
 
     assert code == 2
     assert "an API key is needed" in err
+
+
+def test_a_broken_model_is_no_baseline(tmp_path):
+    broken = replace(baseline(), runs=(run(shift=math.nan),) * 4)
+
+    with pytest.raises(BadInputError, match="this is no healthy model"):
+        keep(str(tmp_path / "new.json"), broken)
+    assert not (tmp_path / "new.json").exists()
