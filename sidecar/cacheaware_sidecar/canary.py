@@ -6,7 +6,7 @@ the same but for rounding. Engines give them in three ways, tried in this order:
 - `echo`: `/v1/completions` with `echo`, so that the prompt's own tokens have log probabilities,
   too: some hundred numbers that don't depend on what was answered (vLLM, SGLang).
 - `plain`: `/v1/completions` without it; only the answer's tokens have them (llama.cpp).
-- `chat`: `/v1/chat/completions` (TGI, which gives none in completions).
+- `chat`: `/v1/chat/completions`, for engines that have them there alone.
 
 Two shapes come back: OpenAI's old one, `{"tokens", "token_logprobs", "top_logprobs"}`, and that of
 chats, `{"content": [{"token", "logprob", "top_logprobs"}]}`, which llama.cpp has in both routes.
