@@ -4,12 +4,14 @@ Asked greedily (temperature 0, a fixed seed) with log probabilities, a model tha
 the same but for rounding. Engines give them in three ways, tried in this order:
 
 - `echo`: `/v1/completions` with `echo`, so that the prompt's own tokens have log probabilities,
-  too: some hundred numbers that don't depend on what was answered (vLLM, SGLang).
-- `plain`: `/v1/completions` without it; only the answer's tokens have them (llama.cpp).
+  too: some hundred numbers that don't depend on what was answered (vLLM, SGLang). llama.cpp takes
+  `echo` and leaves the prompt out.
+- `plain`: `/v1/completions` without it, for engines that refuse it.
 - `chat`: `/v1/chat/completions`, for engines that have them there alone.
 
 Two shapes come back: OpenAI's old one, `{"tokens", "token_logprobs", "top_logprobs"}`, and that of
-chats, `{"content": [{"token", "logprob", "top_logprobs"}]}`, which llama.cpp has in both routes.
+chats, `{"content": [{"token", "logprob", "top_logprobs"}]}`, which llama.cpp has in both routes and
+which never holds the prompt.
 """
 
 import math
@@ -91,13 +93,11 @@ def read(answer: Any, way: Way) -> Run:
         NoLogprobsError: It has no log probabilities, or they can't be told apart.
     """
     found = _logprobs(answer)
-    if isinstance(found.get("content"), list):
-        tokens = [_of_chat(each) for each in found["content"]]
-    else:
-        tokens = _of_completion(found)
+    of_chat = isinstance(found.get("content"), list)
+    tokens = [_of_chat(each) for each in found["content"]] if of_chat else _of_completion(found)
     if not any(each.logprob is not None for each in tokens):
         raise NoLogprobsError("the answer has no log probabilities")
-    if way is not Way.ECHO:
+    if of_chat or way is not Way.ECHO:
         return Run(answer=tuple(tokens))
     own = _completion_tokens(answer)
     if own is None or not 0 < own <= len(tokens):

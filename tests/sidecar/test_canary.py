@@ -52,8 +52,9 @@ def test_without_echo_all_tokens_are_the_answers():
 def test_the_shape_of_chats_is_read_in_either_route():
     one = run()
 
-    for way in (Way.PLAIN, Way.CHAT):
+    for way in Way:
         found = read(chat(one), way)
+        assert found.prompt == ()
         assert [each.logprob for each in found.answer] == [each.logprob for each in one.answer]
         assert [each.margin for each in found.answer] == pytest.approx([3.0123] * len(ANSWER))
 
