@@ -1,7 +1,9 @@
 """Aborts what is in flight, by routes that the engine has; nothing is guessed, none is forced.
 
-vLLM: `/pause` of its development mode (VLLM_SERVER_DEV_MODE=1, from 0.12 on; `mode` from 0.16 on,
-before that the default aborts) and `/resume` at once. `/is_paused` tells whether they exist.
+vLLM, in its development mode (VLLM_SERVER_DEV_MODE=1), which `/is_paused` tells: `/abort_requests`,
+which pauses nothing, or where it is missing `/pause` (from 0.12 on; `mode` from 0.16 on, before
+that the default aborts) and `/resume` at once. A pause aborts in the engine, which then counts what
+had only waited as first tokens that came late and as prefills that took as long as the node is up.
 SGLang: `POST /abort_request` with `abort_all`. Others have no such route.
 """
 
@@ -15,7 +17,9 @@ from cacheaware_sidecar.engine_answers import Answer
 TIMEOUT_S: Final = 5.0
 RESUME_TRIES: Final = 20
 RESUME_PAUSE_S: Final = 0.5
-PAUSE: Final = "/pause?mode=abort&wait_for_inflight_requests=false&clear_cache=false"
+ALL: Final[dict[str, Any]] = {}
+"""Names no request, which means all to `/abort_requests`."""
+PAUSE: Final = "/pause?mode=abort&clear_cache=false"
 MARK: Final = "paused-by-relief"
 """There from before a pause until its resume: a sidecar that dies between leaves it behind."""
 NO_ROUTE: Final = frozenset({404, 405, 501})
@@ -58,6 +62,16 @@ async def _vllm(control: Control, folder: Path, sleep: Sleep) -> str:
         return FAILED
     if paused:
         return PAUSED
+    answer = await control("POST", "/abort_requests", ALL)
+    if answer.status is None:
+        return FAILED
+    # A route of the same name that wants to be told which requests has another answer.
+    if answer.status == 200 and isinstance(answer.body, dict) and "aborted" in answer.body:
+        return ABORTED
+    return await _vllm_by_pause(control, folder, sleep)
+
+
+async def _vllm_by_pause(control: Control, folder: Path, sleep: Sleep) -> str:
     mark = folder / MARK
     mark.touch()
     answer = Answer(None)

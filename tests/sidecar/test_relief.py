@@ -173,10 +173,26 @@ async def aborted(engine, folder, kind="vllm"):
     return await relief_abort.abort(kind, engine, folder, no_sleep)
 
 
-async def test_vllm_is_paused_with_abort_and_resumed_at_once(tmp_path):
-    engine = Engine(is_paused=NO, pause=YES, resume=[Answer(None, error="late"), YES])
+async def test_vllm_aborts_all_without_a_pause_where_it_can(tmp_path):
+    told = Answer(200, {"status": "aborted", "aborted": 26})
+    engine = Engine(is_paused=NO, abort_requests=told)
     assert await aborted(engine, tmp_path) == "aborted"
-    assert [path for _, path, _ in engine.asked] == ["/is_paused", "/pause", "/resume", "/resume"]
+    assert engine.asked == [("GET", "/is_paused", None), ("POST", "/abort_requests", {})]
+
+
+async def test_no_answer_to_an_abort_is_not_followed_by_a_pause(tmp_path):
+    engine = Engine(is_paused=NO, abort_requests=Answer(None, error="late"), pause=YES)
+    assert await aborted(engine, tmp_path) == "failed"
+    assert len(engine.asked) == 2
+
+
+@pytest.mark.parametrize("other", [Answer(404), Answer(400, {}), Answer(200), Answer(200, {})])
+async def test_vllm_is_else_paused_with_abort_and_resumed_at_once(tmp_path, other):
+    late = [Answer(None, error="late"), YES]
+    engine = Engine(is_paused=NO, abort_requests=other, pause=YES, resume=late)
+    assert await aborted(engine, tmp_path) == "aborted"
+    asked = [path for _, path, _ in engine.asked]
+    assert asked == ["/is_paused", "/abort_requests", "/pause", "/resume", "/resume"]
     assert not relief_abort.is_marked(tmp_path)
 
 

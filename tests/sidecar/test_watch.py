@@ -69,7 +69,7 @@ class Engine:
 
     async def control(self, base, method, path, timeout_s, payload=None):
         self.controlled.append((method, path.partition("?")[0]))
-        return Answer(200, {"is_paused": False})
+        return Answer(200, {"is_paused": False, "aborted": 3})
 
     async def ask(self, path, body, timeout_s):
         if self.held:
@@ -475,7 +475,7 @@ async def test_a_full_pod_relieves_itself_and_aborts_where_that_is_allowed(bench
     assert it.pod.phase is Phase.CORDONED
     assert it.engine.controlled == []
     await looks_at(it, 112, 117, 120)
-    assert it.engine.controlled == [("GET", "/is_paused"), ("POST", "/pause"), ("POST", "/resume")]
+    assert it.engine.controlled == [("GET", "/is_paused"), ("POST", "/abort_requests")]
     assert it.pod.relief.aborts == {"aborted": 1}
     await looks_at(it, 137)
     assert it.pod.phase is Phase.SERVING
