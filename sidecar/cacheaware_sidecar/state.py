@@ -62,7 +62,7 @@ def counters(sample: EngineSample) -> Counters:
     >>> counters(EngineSample(engines=4, prefill_seconds=20.0)).prefill_seconds
     5.0
     """
-    seconds, engines = sample.prefill_seconds, sample.engines
+    seconds, engines = believed_prefill(sample), sample.engines
     return Counters(
         prompt_tokens=sample.prompt_tokens,
         generation_tokens=sample.generation_tokens,
@@ -70,6 +70,16 @@ def counters(sample: EngineSample) -> Counters:
         prefill_seconds=seconds / engines if seconds is not None and engines else None,
         prefilled_tokens=sample.prefilled_tokens,
     )
+
+
+def believed_prefill(sample: EngineSample) -> float | None:
+    """Seconds of prefill; None where they are more than those of the whole requests.
+
+    vLLM counts a request that was aborted while it waited, by `/pause?mode=abort`, as a prefill
+    that took as long as the node is up. From one such on the total is no speed.
+    """
+    seconds, whole = sample.prefill_seconds, sample.e2e
+    return None if seconds is not None and whole and seconds > whole.sum else seconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -120,12 +120,19 @@ def judge(case: Case) -> list[Judged]:
     return [check(case) for check in CHECKS] if tail_of(case.looks).is_long else []
 
 
+SKEWED: Final = (
+    "requests were aborted while they waited, and the page counts that as prefills longer than the"
+    " requests; two looks later on would tell"
+)
 MORE_EARLIER: Final = "more replicas, earlier: a target on waiting work"
 WARM_UP: Final = "warm up before Ready: `cacheaware inject` adds it"
 
 
 def queueing(case: Case) -> Judged:
     """Requests that wait before anything is done for them."""
+    if is_skewed(case.looks):
+        counted = queueing_by_count(case.looks)
+        return counted if counted.state is State.CAUSE else Judged("queueing", State.OPEN, SKEWED)
     queue, first = mean(case.looks.between("queue")), mean(case.looks.between("ttft"))
     share = ratio(queue, first)
     if share is None:
@@ -136,6 +143,16 @@ def queueing(case: Case) -> Judged:
     if share < 0.2:
         return Judged("queueing", State.RULED_OUT, said)
     return Judged("queueing", State.OPEN, f"{said}: a part, not the whole")
+
+
+def is_skewed(looks: Looks) -> bool:
+    """Whether prefills took longer than the requests that they are parts of.
+
+    vLLM counts a request so that was aborted in the engine while it waited, by
+    `/pause?mode=abort`, and its time in the queue as 0.
+    """
+    prefill, whole = looks.between("prefill"), looks.between("e2e")
+    return prefill is not None and whole is not None and prefill.sum > whole.sum
 
 
 def queueing_by_count(looks: Looks) -> Judged:
@@ -210,6 +227,8 @@ def tokenizer(case: Case) -> Judged:
     """The process in front of the engine at the end of its one core."""
     id_, looks = "cpu-bound-tokenizer", case.looks
     cores = looks.per_second("cpu_seconds")
+    if is_skewed(looks):
+        return Judged(id_, State.OPEN, SKEWED)
     parts = [mean(looks.between(name)) for name in ("ttft", "queue", "prefill")]
     if cores is not None and cores < 0.5:
         return Judged(id_, State.RULED_OUT, f"the page's process uses {cores:.2f} of a core")

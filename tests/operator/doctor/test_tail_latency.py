@@ -69,6 +69,25 @@ def test_what_speaks_against_the_plain_causes_rules_them_out():
     }  # fmt: skip
 
 
+ABORTED = {
+    QUEUE: [0.0] * 200,
+    PREFILL: [60_000.0] * 200,
+    "e2e_request_latency_seconds": [6.0] * 200,
+}
+"""Requests that were aborted while they waited, as vLLM counts them after a pause."""
+
+
+def test_times_of_requests_that_were_aborted_while_they_waited_rule_nothing_out():
+    busy = {"process_cpu_seconds_total": 558}
+    aborted = Case(looks({}, busy, **ABORTED))
+    for id_ in ("queueing", "cpu-bound-tokenizer"):
+        found = judged(aborted, id_)
+        assert found.state is State.OPEN
+        assert "aborted" in found.evidence
+    queue = Case(looks({}, busy | {"num_requests_waiting": 500}, **ABORTED))
+    assert judged(queue, "queueing").state is State.CAUSE
+
+
 def test_without_a_tail_nothing_is_judged():
     assert judge(Case(looks(time_to_first_token_seconds=[0.04] * 200))) == []
     assert judge(Case(looks(time_to_first_token_seconds=[4.0] * 5))) == []

@@ -64,15 +64,24 @@ def test_engines_on_pages_of_their_own_sleep_together_when_all_do(one, other, bo
 
 
 def test_a_pod_prefills_as_fast_as_its_engines_together():
+    one = replace(ONE, e2e=None)
     pages = [
-        replace(ONE, prefill_seconds=10.0, prefilled_tokens=50_000.0, requests=5.0),
-        replace(ONE, prefill_seconds=30.0, prefilled_tokens=150_000.0, requests=15.0),
+        replace(one, prefill_seconds=10.0, prefilled_tokens=50_000.0, requests=5.0),
+        replace(one, prefill_seconds=30.0, prefilled_tokens=150_000.0, requests=15.0),
     ]
 
     told = counters(together(pages))
 
     assert (told.requests, told.prefilled_tokens, told.prefill_seconds) == (20.0, 200_000.0, 20.0)
     assert counters(replace(pages[0], engines=None)).prefill_seconds is None
+
+
+@pytest.mark.parametrize(("whole", "told"), [(152.3, None), (2e6, 1_144_335.0)])
+def test_prefills_that_took_longer_than_their_requests_are_not_believed(whole, told):
+    """Seen on vLLM 0.32: of 28 requests 18 were aborted by a pause while they waited."""
+    page = replace(ONE, prefill_seconds=1_144_335.0, e2e=Histogram(28.0, whole, ()), engines=1)
+
+    assert counters(page).prefill_seconds == told
 
 
 def test_what_one_engine_does_not_tell_is_unknown_of_all():
