@@ -7,7 +7,7 @@ from typing import Any
 
 from cacheaware.cli.doctor_health import Examined, number
 from cacheaware.cli.doctor_view import INDENT, lines, summary
-from cacheaware.doctor.tail_latency import Judged, State, Tail
+from cacheaware.doctor.tail_latency import ENOUGH, Judged, State, Tail
 from cacheaware_sidecar.engines import EngineSample
 
 SHOWN = {State.CAUSE: "cause", State.RULED_OUT: "not", State.OPEN: "open"}
@@ -65,11 +65,19 @@ def engine_lines(one: Examined, width: int) -> Iterator[str]:
     if not one.tail.known:
         return
     if not one.judged:
-        yield f"slow requests: none; {times(one.tail)}"
+        yield f"slow requests: {none_known(one.tail)}; {times(one.tail)}"
         return
     yield f"slow requests: {times(one.tail)}"
     for judged in one.judged:
         yield from judged_lines(judged, width)
+
+
+def none_known(tail: Tail) -> str:
+    """That none are slow; or, of too few observations, that nobody knows."""
+    if tail.ttft_p99 is not None and tail.token_p99 is not None:
+        return "none"
+    missing = "first" if tail.ttft_p99 is None else "other"
+    return f"not known: fewer than {ENOUGH} {missing} tokens were seen"
 
 
 def judged_lines(judged: Judged, width: int) -> Iterator[str]:

@@ -121,6 +121,25 @@ def table(folder, name, tokens=64, **hashes):
     stored(folder, name, tokens=tokens, hashes={"float32": "f", "float64": "d", **hashes})
 
 
+@pytest.mark.parametrize(
+    ("first", "others", "told"),
+    [
+        (200, 200, "none; first token"),
+        (5, 200, "not known: fewer than 20 first tokens were seen; other tokens"),
+        (200, 0, "not known: fewer than 20 other tokens were seen; first token"),
+    ],
+)
+def test_too_few_tokens_are_not_taken_for_fast_ones(pages, capsys, first, others, told):
+    pages(
+        histograms={
+            "time_to_first_token_seconds": [0.04] * first,
+            "inter_token_latency_seconds": [0.01] * others,
+        }
+    )
+    _, out, _ = ran(capsys, "doctor", "--page", "after.prom")
+    assert f"slow requests: {told}" in out
+
+
 def test_what_stored_probes_found_is_told_when_no_request_is_slow(pages, capsys, tmp_path):
     args = pages()
     found = {"id": "probe-drift", "severity": "error", "message": "head 2 drifted", "fix": "look"}
