@@ -1,12 +1,13 @@
 """Decisions in plain words: the reason in one word, the message in one sentence with numbers."""
 
 from collections.abc import Iterable, Sequence
+from math import fsum
 
 from msgspec import Struct
 
 from cacheaware.decide.bounds import Bounds
 from cacheaware.decide.decision import Victim
-from cacheaware.decide.demand import NANO, Signal
+from cacheaware.decide.demand import Signal, loaded
 from cacheaware.decide.drain import Plan
 from cacheaware.decide.lost_cache import emptied_words
 from cacheaware.decide.policy import Policy
@@ -179,7 +180,7 @@ def seen(outcome: Outcome) -> str:
     if not signals or outcome.recommendation.raw is None:
         return f"nothing is known of the load of {pods(len(supply.serving))}"
     kv, pending = signals[:MEASURED]
-    return f"{cache(kv, supply)} and {waiting(pending)}"
+    return f"{cache(kv, supply)} and {waiting(pending, supply)}"
 
 
 def cache(kv: Signal, supply: Supply) -> str:
@@ -196,11 +197,12 @@ def cache(kv: Signal, supply: Supply) -> str:
     return f"KV holds {used:,.0f} of {size:,.0f} tokens on {pods(len(loads))} ({share})"
 
 
-def waiting(pending: Signal) -> str:
-    """How many requests wait."""
+def waiting(pending: Signal, supply: Supply) -> str:
+    """How many requests wait now; the signal may count only those that have for a while."""
     if not pending.known:
         return "the number of waiting requests is not known"
-    count = pending.low / NANO
+    loads = (pod.growing_load for pod in loaded(supply))
+    count = fsum([load.waiting or 0.0 for load in loads if load is not None])
     return "no request waits" if not count else f"{count:,.0f} requests wait"
 
 

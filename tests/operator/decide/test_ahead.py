@@ -75,6 +75,7 @@ def test_a_short_queue_is_not_counted_twice_where_prefill_is_known(make, rounds)
         lasting = life.round(served(make, 4, 5000, **burst), after=5, write=False)
 
     assert (one.raw, one.desired) == (4, 4)
+    assert "120 requests wait" in one.message, "they wait, whether or not they count"
     assert (lasting.raw, lasting.desired) == (24, 24)
 
 
