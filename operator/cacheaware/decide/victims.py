@@ -187,11 +187,16 @@ def has_ordinal(pod: Pod) -> bool:
 
 
 def drainable(asked: Asked) -> Pod | None:
-    """The pod that would go next, if its own hook drains it and the others carry the load."""
+    """The pod that would go next, if its own hook drains it and the others carry the load.
+
+    Not one that somebody else holds: one that is full has taken itself out to come back.
+    """
     willing = [
         pod
         for pod in next_to_go(asked)
-        if pod.view.final_drain and not young(pod.view, asked.cold_start_s)
+        if pod.view.final_drain
+        and not pod.view.cordoned_by
+        and not young(pod.view, asked.cold_start_s)
     ]
     return next((pod for pod in by_worth(asked, willing) if carried(asked, [pod])), None)
 

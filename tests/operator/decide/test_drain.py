@@ -259,6 +259,14 @@ class TestWontEmpty:
         assert "CordonUnavailable" in last.limited_by
         assert last.victims[0].reason.startswith("its preStop hook waits for its requests")
 
+    @pytest.mark.parametrize(("holder", "log"), [(None, ["deleted b"]), ("relief", [])])
+    def test_a_pod_that_has_taken_itself_out_is_not_given_up_in_the_others_place(self, holder, log):
+        made = cluster(serving("a", kv=0.1, no_cordon="403"), serving("b", kv=0.1))
+        phase = Phase.CORDONED if holder else Phase.SERVING
+        made.set("b", ready=False, phase=phase, cordoned_by=holder, no_cordon="403")
+        made.round()
+        assert made.log == log
+
     def test_barred_pods_may_be_tried_again_after_ten_minutes(self):
         made = cluster(serving("a", kv=0.3, guarded_by="pdb"), serving("b", final_drain=False))
         made.set("a", final_drain=False)
