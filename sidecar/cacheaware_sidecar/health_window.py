@@ -32,7 +32,8 @@ class HealthWindow:
             self._looks.popleft()
         at, before = self._looks[0]
         pairs = zip(before, own, strict=True)
-        every = [Looks(new, old if now > at else None, now - at) for old, new in pairs]
+        seconds = round(now - at, 1)
+        every = [Looks(new, old if now > at else None, seconds) for old, new in pairs]
         found: dict[str, Symptom] = {}
         for one in (symptom for each in every for symptom in examine(each)):
             if one.id not in found or one.severity == ERROR:
