@@ -56,6 +56,7 @@ class Reasons:
     WAITING_FOR_STARTING: Final = "WaitingForStarting"
     START_OVERDUE: Final = "StartOverdue"
     METRICS_UNKNOWN: Final = "MetricsUnknown"
+    PODS_AWAY: Final = "PodsAway"
     OVERLOADED_AND_SILENT: Final = "OverloadedAndSilent"
     FALLBACK: Final = "Fallback"
     DRAIN_UNAVAILABLE: Final = "DrainUnavailable"

@@ -80,7 +80,8 @@ def limits_of(outcome: Outcome) -> tuple[str, ...]:
     found, bounds, asked = outcome.recommendation, outcome.bounds, outcome.asked
     served = bool(outcome.supply.served)
     limits = {
-        "unknown": (found.raw is None and served) or found.held,
+        "unknown": (found.raw is None and served) or (found.held and not kept_for_away(outcome)),
+        "away": kept_for_away(outcome),
         "tolerance": found.tolerated,
         "starting": waits(outcome) or (found.raw is None and not served),
         "stabilization": outcome.stabilized != found.replicas,
@@ -140,9 +141,17 @@ def standing(outcome: Outcome) -> Iterable[tuple[str, bool]]:
     yield Reasons.STABILIZING, outcome.stabilized != found.replicas
     yield Reasons.RATE_LIMITED, outcome.paced != outcome.stabilized
     yield Reasons.WAITING_FOR_STARTING, waits(outcome) or found.raw is None
+    yield Reasons.PODS_AWAY, kept_for_away(outcome)
     yield Reasons.METRICS_UNKNOWN, found.held
     yield Reasons.WITHIN_TOLERANCE, found.tolerated
     yield Reasons.STEADY, True
+
+
+def kept_for_away(outcome: Outcome) -> bool:
+    """Whether pods would go but for what others hold that are out of the endpoints."""
+    found, supply = outcome.recommendation, outcome.supply
+    known = all(one.known == len(supply.serving) for one in found.signals[:MEASURED])
+    return found.held and known and bool(supply.away)
 
 
 def failing(outcome: Outcome) -> bool:
@@ -299,6 +308,8 @@ def because(outcome: Outcome, reason: str) -> str:
         Reasons.FALLBACK: f"after {policy.fallback_after_seconds} s without a metric the fallback"
         f" is {policy.fallback_replicas}",
         Reasons.METRICS_UNKNOWN: "what is unknown changes nothing",
+        Reasons.PODS_AWAY: f"{pods(len(outcome.supply.away))} out of the endpoints may come back:"
+        " none is given up meanwhile",
         Reasons.NO_PODS: "where no pod gets requests, the load is not known",
         Reasons.START_OVERDUE: "pods take longer to start than they should; what they were ordered"
         " for is not ordered again",

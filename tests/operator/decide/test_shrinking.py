@@ -45,6 +45,19 @@ def test_a_shrink_that_only_the_unknown_would_allow_is_held_and_told(make, once)
     assert "what is unknown changes nothing" in decision.message
 
 
+def test_what_a_pod_out_of_the_endpoints_holds_is_not_called_unknown(make, once):
+    out = {"ready": False, "phase": Phase.CORDONED, "cordoned_by": "relief"}
+    relieved = make.pod("b", kv=1.0, waiting=20.0, **out)
+
+    decision = once(make.fleet([make.idle("a"), relieved]), **FREE)
+
+    assert (decision.desired, decision.reason) == (2, "PodsAway")
+    assert decision.limited_by == ("away",)
+    assert "1 pod out of the endpoints may come back: none is given up" in decision.message
+    unknown = once(make.fleet([make.unknown("a"), make.idle("c"), relieved]), **FREE)
+    assert (unknown.reason, unknown.limited_by) == ("MetricsUnknown", ("unknown",))
+
+
 def test_one_unknown_signal_is_full_for_that_pod_alone(make, once):
     half = PodLoad(usage=0.0, running=1.0)
     pods = [make.idle("a"), make.idle("b"), make.pod("c", load=half)]
