@@ -19,6 +19,8 @@ PROPAGATED_S: Final = 10.0
 """After this a cordon has reached those who send requests."""
 CALM: Final = 0.7
 """Share of the critical level at which a pod is given back early."""
+CALM_S: Final = 5.0
+"""So long, at each look: between two waves of requests a full engine looks empty for a moment."""
 
 
 class Step(Enum):
@@ -62,6 +64,8 @@ class Strain:
 
     since: float | None = None
     """The first of the looks in a row that showed the trouble."""
+    calm: float | None = None
+    """The first of those in a row that showed room."""
     last: float
     """When the last relief began; at first the sidecar's start, for a restart forgets."""
     aborted: bool = False
@@ -84,18 +88,22 @@ def is_calm(sample: EngineSample | None, rules: Rules) -> bool:
 
 def observed(strain: Strain, sample: EngineSample | None, rules: Rules, now: float) -> Strain:
     """Takes a look; None for one that brought no page."""
-    if not is_strained(sample, rules):
-        return replace(strain, since=None)
-    return strain if strain.since is not None else replace(strain, since=now)
+    return replace(
+        strain,
+        since=_first(strain.since, now) if is_strained(sample, rules) else None,
+        calm=_first(strain.calm, now) if is_calm(sample, rules) else None,
+    )
 
 
-def step(
-    strain: Strain, state: Lifecycle, sample: EngineSample | None, rules: Rules, now: float
-) -> Step:
+def _first(before: float | None, now: float) -> float:
+    return now if before is None else before
+
+
+def step(strain: Strain, state: Lifecycle, rules: Rules, now: float) -> Step:
     """What is due after a look."""
     cordon = state.cordon
     if state.phase is Phase.CORDONED and cordon and cordon.by == HOLDER:
-        if is_calm(sample, rules):
+        if strain.calm is not None and now - strain.calm >= CALM_S:
             return Step.UNCORDON
         late = now - cordon.began >= PROPAGATED_S and strain.since is not None
         return Step.ABORT if rules.abort and late and not strain.aborted else Step.NOTHING

@@ -30,7 +30,7 @@ class Relief:
         if rules is None:
             return None, False
         self.strain = observed(self.strain, sample, rules, now)
-        match step(self.strain, state, sample, rules, now):
+        match step(self.strain, state, rules, now):
             case Step.CORDON:
                 self.strain = replace(self.strain, last=now, aborted=False)
                 self.begun += 1

@@ -77,11 +77,22 @@ def test_a_sidecar_that_has_just_started_waits_as_after_a_relief(serving):
     assert pod.phase is Phase.SERVING
 
 
-def test_room_gives_the_pod_back_early(serving):
+def test_room_that_lasts_gives_the_pod_back_early(serving):
     pod = serving(**ON)
     hold(pod, FULL, 1000, 1062)
-    look(pod, ROOM, 1063.0)
+    hold(pod, ROOM, 1062, 1067)
+    assert pod.phase is Phase.CORDONED
+    look(pod, ROOM, 1067.0)
     assert pod.phase is Phase.SERVING
+
+
+def test_an_engine_that_is_empty_between_two_waves_of_requests_stays_out(serving):
+    pod = serving(**ON)
+    hold(pod, FULL, 1000, 1062)
+    for second in range(1062, 1110, 4):
+        hold(pod, ROOM, second, second + 3)
+        hold(pod, FULL, second + 3, second + 4)
+    assert pod.phase is Phase.CORDONED
 
 
 @pytest.mark.parametrize(
