@@ -132,7 +132,7 @@ class DrainState:
     running: float | None = None
     waiting: float | None = None
     cordoned_by: str | None = None
-    """Who holds the cordon: the uid of a CacheAwareScaler."""
+    """Who holds the cordon: the uid of a CacheAwareScaler, or `relief`."""
     cordoned_s: float | None = None
     """How long the cordon has lasted."""
     lease_s: float | None = None
