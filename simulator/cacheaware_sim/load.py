@@ -179,6 +179,8 @@ class _Generator:
         progress.last_at = time.monotonic()
         if progress.finish_reason is None:
             raise LostError("no-finish-reason")
+        if progress.finish_reason == "abort":
+            raise LostError("aborted")
 
     def _body(self, number: int, request: TraceRequest) -> dict[str, Any]:
         plan = self._plan

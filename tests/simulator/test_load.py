@@ -110,6 +110,7 @@ async def test_each_request_has_a_connection_of_its_own_unless_a_pool_is_wished_
             answers(piece(" a"), ERROR, DONE), "error-in-answer", id="status 200, error inside"
         ),
         pytest.param(answers(piece(" a"), DONE), "no-finish-reason", id="done without a reason"),
+        pytest.param(answers(piece(" a", "abort"), DONE), "aborted", id="aborted in the engine"),
         pytest.param(answers(piece(" a")), "cut", id="ends without done"),
         pytest.param(answers(piece(" a"), cut=True), "cut", id="connection torn"),
         pytest.param(answers(b"data: {\n\n"), "not-json", id="no JSON"),
