@@ -216,6 +216,9 @@ def cold_shapes(case: Case) -> Judged:
     if before >= 1000:
         return Judged(id_, State.RULED_OUT, f"it had served {before:,.0f} requests before")
     tail = tail_of(looks)
+    if before < 100 and queueing(case).state is State.CAUSE:
+        why = f"it had served {before:g} requests before, but the queue explains the slow ones"
+        return Judged(id_, State.OPEN, why)
     if before < 100 and _long(tail.ttft_p50, tail.ttft_p99, inf):
         few = f"it had served {before:g} requests before, and some first tokens took far longer"
         return Judged(id_, State.CAUSE, few, WARM_UP)

@@ -69,6 +69,13 @@ def test_what_speaks_against_the_plain_causes_rules_them_out():
     }  # fmt: skip
 
 
+def test_a_young_engine_whose_requests_queue_is_not_called_cold():
+    young = {"request_success_total": 10}, {"request_success_total": 210}
+    queue = Case(looks(*young, **{QUEUE: [0.02] * 190 + [3.5] * 10}))
+    assert judged(queue, "queueing").state is State.CAUSE
+    assert judged(queue, "cold-shapes").state is State.OPEN
+
+
 ABORTED = {
     QUEUE: [0.0] * 200,
     PREFILL: [60_000.0] * 200,
