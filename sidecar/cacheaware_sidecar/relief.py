@@ -16,7 +16,8 @@ from cacheaware_sidecar.settings import Settings
 HOLDER: Final = "relief"
 """Who holds such a cordon."""
 PROPAGATED_S: Final = 10.0
-"""After this a cordon has reached those who send requests."""
+"""After this a cordon has reached those who send requests; trouble that goes on at each look for
+so long will not end by itself."""
 CALM: Final = 0.7
 """Share of the critical level at which a pod is given back early."""
 CALM_S: Final = 5.0
@@ -105,7 +106,8 @@ def step(strain: Strain, state: Lifecycle, rules: Rules, now: float) -> Step:
     if state.phase is Phase.CORDONED and cordon and cordon.by == HOLDER:
         if strain.calm is not None and now - strain.calm >= CALM_S:
             return Step.UNCORDON
-        late = now - cordon.began >= PROPAGATED_S and strain.since is not None
+        still = strain.since is not None and now - strain.since >= PROPAGATED_S
+        late = still and now - cordon.began >= PROPAGATED_S
         return Step.ABORT if rules.abort and late and not strain.aborted else Step.NOTHING
     if state.phase is not Phase.SERVING or strain.since is None:
         return Step.NOTHING

@@ -27,6 +27,7 @@ VLLM: Final = "vllm"
 SGLANG: Final = "sglang"
 
 ABORTED: Final = "aborted"
+NOTHING: Final = "nothing_in_flight"
 WITHOUT: Final = "no_route"
 PAUSED: Final = "paused_by_others"
 FAILED: Final = "failed"
@@ -67,7 +68,7 @@ async def _vllm(control: Control, folder: Path, sleep: Sleep) -> str:
         return FAILED
     # A route of the same name that wants to be told which requests has another answer.
     if answer.status == 200 and isinstance(answer.body, dict) and "aborted" in answer.body:
-        return ABORTED
+        return ABORTED if answer.body["aborted"] else NOTHING
     return await _vllm_by_pause(control, folder, sleep)
 
 

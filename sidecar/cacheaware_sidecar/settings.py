@@ -388,7 +388,7 @@ class Settings:
         on_off(),
         False,
         "Whether, 10 s after such a cordon, what is in flight is aborted if the cache is still"
-        " full: by vLLM's /pause in its development mode, or SGLang's /abort_request.",
+        " full: by routes of vLLM's development mode, or SGLang's /abort_request.",
     )
     canary_seconds: int | None = setting(
         integer(60, 86400),

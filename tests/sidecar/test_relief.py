@@ -128,6 +128,10 @@ def test_nothing_is_aborted_that_was_not_allowed(serving):
 def test_where_it_is_allowed_it_aborts_once_after_the_cordon_is_known(serving):
     pod = serving(**ON, relief_abort=True)
     assert hold(pod, FULL, 1000, 1115) == [1070]
+    uneven = serving(**ON, relief_abort=True)
+    hold(uneven, FULL, 1000, 1066)
+    look(uneven, ROOM, 1066.0)
+    assert hold(uneven, FULL, 1067, 1115) == [1077]
     calm = serving(**ON, relief_abort=True)
     hold(calm, FULL, 1000, 1062)
     busy = EngineSample(engine="vllm", running=40, waiting=0, usage=0.9, usage_max=0.9)
@@ -189,6 +193,12 @@ async def test_vllm_aborts_all_without_a_pause_where_it_can(tmp_path):
     engine = Engine(is_paused=NO, abort_requests=told)
     assert await aborted(engine, tmp_path) == "aborted"
     assert engine.asked == [("GET", "/is_paused", None), ("POST", "/abort_requests", {})]
+
+
+async def test_an_engine_with_nothing_in_flight_is_told_as_such(tmp_path):
+    engine = Engine(is_paused=NO, abort_requests=Answer(200, {"aborted": 0}))
+    assert await aborted(engine, tmp_path) == "nothing_in_flight"
+    assert len(engine.asked) == 2
 
 
 async def test_no_answer_to_an_abort_is_not_followed_by_a_pause(tmp_path):
