@@ -113,11 +113,14 @@ class Fleet:
         base = f"/api/v1/namespaces/{self.namespace}/pods/{pod}:8000/proxy/faults"
         self.kubectl("create", "--raw", base, "-f", "-", input=json.dumps(faults))
 
-    def load(self, *args: str) -> str:
-        """Start a bounded load from a pod of its own; returns that pod's name."""
+    def load(self, *args: str, pod: str = "") -> str:
+        """Start a bounded load, on the Service or one pod, from a pod of its own: its name."""
         name = f"load-{len(self.loads)}"
         self.loads.append(name)
-        address = self.get("service", self.name)["spec"]["clusterIP"]
+        if pod:
+            address = self.get("pod", pod)["status"]["podIP"]
+        else:
+            address = self.get("service", self.name)["spec"]["clusterIP"]
         self.kubectl(
             "run",
             name,
