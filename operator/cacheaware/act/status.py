@@ -13,6 +13,7 @@ from cacheaware.api.status import MAX_DECISIONS, learned_of, learned_record, rec
 from cacheaware.decide.decision import Decision
 from cacheaware.decide.learned import Learned
 from cacheaware.kube import Kube, KubeError
+from cacheaware.names import Conditions
 from cacheaware.paths import scalers_path
 
 log = logging.getLogger(__name__)
@@ -185,6 +186,8 @@ def signature(
     minor = (
         (decision.reason, decision.serving, decision.starting) if decision else None,
         tuple((one.type, one.reason) for one in parts),
+        # It tells no numbers: other words are another pod, or another trouble.
+        [one.message for one in parts if one.type == Conditions.CACHE_UNHEALTHY],
         sorted({pod.stuck for pod in found.fleet.pods if pod.stuck}) if found.fleet else None,
     )
     return urgent, minor

@@ -128,6 +128,19 @@ async def test_it_is_written_when_a_person_would_care(  # noqa: PLR0917 - a tabl
     assert (writes(api) > before) is written
 
 
+async def test_another_sick_cache_or_another_trouble_is_told_within_a_quarter_minute(
+    api, writer, subject, clock
+):
+    memory, told = StatusMemory(), []
+    for second, sick in ((0.0, ("kv-full",)), (SETTLE_SECONDS, ("kv-full", "relief"))):
+        clock[0] = second
+        pods = (replace(FLEET.pods[0], findings=sick),)
+        await write(writer, subject, 1, replace(FOUND, fleet=replace(FLEET, pods=pods)), memory)
+        last = api.get(SCALERS, "demo", "chat")["status"]["conditions"]
+        told += [one["message"] for one in last if one["type"] == "CacheUnhealthy"]
+    assert [one.partition(".")[0] for one in told] == ["a: kv-full", "a: kv-full, relief"]
+
+
 async def test_what_flips_is_written_each_quarter_minute(api, writer, subject, clock):
     memory, times, seen = StatusMemory(), [], 0
     for second in range(0, 60, 5):
