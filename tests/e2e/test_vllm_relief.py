@@ -67,7 +67,7 @@ def test_the_doctor_tells_an_overloaded_vllm_and_relief_aborts_and_lets_it_serve
     aborted = 'cacheaware_relief_aborts_total{how="aborted"} 1.0'
     eventually(lambda: aborted in page(), within=180, what="an abort")
     assert "relief" in measured(fleet, name)
-    assert name in eventually(lambda: unhealthy(fleet), within=15, what="the scaler tells")
+    assert name in eventually(lambda: unhealthy(fleet), within=40, what="the scaler tells")
     end_sending(fleet, load)
     eventually(lambda: phase(fleet, load) in {"Failed", "Succeeded"}, within=90, what="its end")
     said = fleet.kubectl("logs", load)
