@@ -42,8 +42,8 @@ def moment_of(
     pod = pod_of(kv, history)
     by_size = kv.name != "kv-usage"
     used = summed([load.used_tokens if by_size else load.usage for load in loads]) or 0.0
-    if by_size:
-        used += max(0.0, more) * size_of(supply, loads, pod)
+    if by_size and more > 0:
+        used += more * size_of(supply, loads, pod)
     prompts = prompt_tokens_of(loads, more, seconds) if policy.role != "Decode" else None
     speed = prefill_tokens_per_s
     return Moment(
@@ -76,7 +76,8 @@ def prompt_tokens_of(loads: Sequence[Load], more: float, seconds: float) -> floa
     came = summed([came_to(load, seconds) for load in loads])
     if came is None:
         return None
-    return max(0.0, came + more * (per_request(loads, prefill_of) or 0.0))
+    waiting = more * (per_request(loads, prefill_of) or 0.0) if more else 0.0
+    return max(0.0, came + waiting)
 
 
 def prefill_of(load: Load) -> float | None:
