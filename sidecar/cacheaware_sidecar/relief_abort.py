@@ -8,6 +8,7 @@ SGLang: `POST /abort_request` with `abort_all`. Others have no such route.
 """
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, Final, Protocol
@@ -34,6 +35,7 @@ FAILED: Final = "failed"
 STUCK: Final = "not_resumed"
 UNSUPPORTED: Final = "unsupported_engine"
 
+log = logging.getLogger(__name__)
 Sleep = Callable[[float], Awaitable[None]]
 
 
@@ -68,6 +70,7 @@ async def _vllm(control: Control, folder: Path, sleep: Sleep) -> str:
         return FAILED
     # A route of the same name that wants to be told which requests has another answer.
     if answer.status == 200 and isinstance(answer.body, dict) and "aborted" in answer.body:
+        log.info("relief: the engine says that it aborted %s requests", answer.body["aborted"])
         return ABORTED if answer.body["aborted"] else NOTHING
     return await _vllm_by_pause(control, folder, sleep)
 
