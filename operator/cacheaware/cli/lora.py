@@ -84,7 +84,7 @@ def fix(
 
     base = base_at(config)
     read = adapter_at(adapter)
-    target = new_folder(out, read.weights)
+    target = new_folder(out, Path(adapter), read.weights)
     try:
         made = fixed(read, base)
         write(made, target)
@@ -103,10 +103,12 @@ def fix(
     return 0 if report.well and not made.left_out else 1
 
 
-def new_folder(out: str, weights: Path) -> Path:
-    """The folder for the copy, which may be neither the input's nor below it.
+def new_folder(out: str, named: Path, weights: Path) -> Path:
+    """The folder for the copy, which is never the input's.
 
-    The input's folder is the one as named and, behind links, the one where the tensors lie.
+    Where the input is a folder, all below it belongs to it: a copy there would be loaded or
+    uploaded along with it. Where it is a file, its folder is only where the file lies. The input's
+    folder is the one as named and, behind links, the one where the tensors lie.
 
     Raises:
         BadInputError: it is, or no folder can be there.
@@ -118,9 +120,12 @@ def new_folder(out: str, weights: Path) -> Path:
     try:
         real = target.resolve()
         inputs = {weights.parent.resolve(), weights.resolve().parent}
-        if any(one == real or one in real.parents for one in inputs):
+        if real in inputs:
+            raise BadInputError(f"{told}, the input's own folder: allowed is a new folder")
+        if named.is_dir() and not inputs.isdisjoint(real.parents):
             raise BadInputError(
-                f"{told}, at or below the input's folder: allowed is a new folder elsewhere"
+                f"{told}, below the input's folder and so a part of it:"
+                " allowed is a new folder outside of it"
             )
         if target.is_symlink() and not target.exists():
             raise BadInputError(f"{told}, a link to nothing: allowed is a new folder")

@@ -4,6 +4,7 @@ import json
 import os
 import pickle
 import shlex
+from pathlib import Path
 
 import pytest
 from tests.operator.cli.conftest import ran
@@ -162,10 +163,61 @@ def refused(capsys, folder, config, out_dir):
     return err
 
 
-@pytest.mark.parametrize("below", ["", "sub", "sub/deeper", "../a/sub", "../other/../a"])
-def test_a_copy_at_or_below_the_input_is_refused(tmp_path, config, capsys, below):
+@pytest.mark.parametrize("below", ["sub", "sub/deeper", "../a/sub"])
+def test_a_copy_below_the_input_is_refused(tmp_path, config, capsys, below):
     folder = adapter(tmp_path / "a", keys(NAME))
     assert "below the input's folder" in refused(capsys, folder, config, f"{folder}/{below}")
+
+
+@pytest.mark.parametrize("where", ["", ".", "../other/../a"])
+def test_a_copy_in_place_of_the_input_is_refused(tmp_path, config, capsys, where):
+    folder = adapter(tmp_path / "a", keys(NAME))
+    assert "the input's own folder" in refused(capsys, folder, config, f"{folder}/{where}")
+
+
+def test_a_copy_below_the_current_folder_is_refused_where_that_is_the_input(
+    tmp_path, config, capsys, monkeypatch
+):
+    monkeypatch.chdir(adapter(tmp_path / "a", keys(NAME)))
+    assert "outside of it" in refused(capsys, Path(), config, "./fixed")
+
+
+def test_a_file_is_copied_to_a_new_folder_beside_it(tmp_path, config, capsys, monkeypatch):
+    folder = adapter(tmp_path / "a", keys(NAME))
+    before = {one.name: one.read_bytes() for one in folder.iterdir()}
+    monkeypatch.chdir(folder)
+    given = ("lora", "fix", "adapter_model.safetensors", "--config", config, "--out")
+    for out_dir in ("./fixed", "deeper/fixed", str(folder / "whole")):
+        assert ran(capsys, *given, out_dir)[0] == 0
+        assert ran(capsys, "lora", "check", out_dir, "--config", config)[0] == 0
+    assert {one.name: one.read_bytes() for one in folder.iterdir() if one.is_file()} == before
+
+
+@pytest.mark.parametrize("out", [".", "sub/..", "adapter_model.safetensors"])
+def test_a_file_is_never_copied_over_itself_or_into_its_own_folder(
+    tmp_path, config, capsys, monkeypatch, out
+):
+    folder = adapter(tmp_path / "a", keys(NAME))
+    before = {one.name: one.read_bytes() for one in folder.iterdir()}
+    monkeypatch.chdir(folder)
+    code, told, err = ran(
+        capsys, "lora", "fix", "adapter_model.safetensors", "--config", config, "--out", out
+    )
+    assert (code, told, err.count("\n")) == (2, "", 1)
+    assert "--out" in err
+    assert {one.name: one.read_bytes() for one in folder.iterdir()} == before
+
+
+def test_a_file_behind_a_link_is_never_copied_into_the_folder_of_its_tensors(
+    tmp_path, config, capsys
+):
+    folder = adapter(tmp_path / "a", keys(NAME))
+    link = tmp_path / "linked.safetensors"
+    link.symlink_to(folder / "adapter_model.safetensors")
+    given = ("lora", "fix", str(link), "--config", config, "--out", str(folder))
+    code, _, err = ran(capsys, *given)
+    assert code == 2
+    assert "the input's own folder" in err
 
 
 def test_a_copy_below_the_input_behind_links_is_refused(tmp_path, config, capsys):
