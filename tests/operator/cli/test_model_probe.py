@@ -7,7 +7,8 @@ import pytest
 from tests.operator.cli.conftest import ran
 from tests.operator.model.adapters import LLAMA, config_file
 
-from cacheaware.cli.probe import differing, plain
+from cacheaware.cli.probe import plain
+from cacheaware.cli.probe_rope import differing
 
 
 @pytest.fixture
