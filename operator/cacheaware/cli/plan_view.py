@@ -220,7 +220,11 @@ def as_json(answer: Answer) -> dict[str, Any]:
     return {
         **body,
         "model_type": made.model.model_type,
-        "gpu": {"name": wish.gpu.name, "source": wish.gpu.source},
+        "gpu": {
+            "name": wish.gpu.name,
+            "source": wish.gpu.source,
+            "confirmed": wish.gpu.confirmed,
+        },
         "load": {**asdict(wish.load), "peak": wish.peak},
         "gpu_memory_utilization": wish.utilization,
         "sizes": [size_json(one) for one in made.candidates],

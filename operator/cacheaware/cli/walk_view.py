@@ -246,6 +246,7 @@ def as_json(answer: Answer) -> dict[str, Any]:
             "link_gb_s": found.gpu.link_gb_s,
             "memory_gib": found.gpu.memory_gib,
             "source": found.gpu.source,
+            "confirmed": found.gpu.confirmed,
         },
         "tensor_parallel": found.kept.parallel.tensor,
         "pipeline_parallel": found.kept.parallel.pipeline,
