@@ -9,7 +9,15 @@ from cacheaware.observe.load import pod_load
 from cacheaware.observe.look import DIRECT, Look
 from cacheaware.observe.memory import Mark
 from cacheaware.observe.poll import Answer
-from cacheaware_sidecar.engines import EngineSample, Rates, rates, restarted, scan, together
+from cacheaware_sidecar.engines import (
+    EngineSample,
+    Rates,
+    rates,
+    restarted,
+    scan,
+    together,
+    without_fallen,
+)
 from cacheaware_sidecar.state import counters, kv_state
 
 PATH = "/metrics"
@@ -54,14 +62,15 @@ def speed_of(mark: Mark | None, samples: Sequence[EngineSample], at: float) -> R
     """Rates since the mark; unknown where there is none to measure against.
 
     Of several engines none may have begun anew meanwhile: all that the others ever counted would
-    look as if it had come since.
+    look as if it had come since. A counter that fell alone in one of them has no rate.
     """
     if mark is None or len(mark.samples) != len(samples) or at <= mark.at:
         return Rates()
-    pairs = zip(mark.samples, samples, strict=True)
+    pairs = list(zip(mark.samples, samples, strict=True))
     if len(samples) > 1 and any(restarted(old, new) for old, new in pairs):
         return Rates()
-    return rates(together(mark.samples), together(samples), at - mark.at)
+    earlier = [without_fallen(old, new) for old, new in pairs]
+    return rates(together(earlier), together(samples), at - mark.at)
 
 
 def why_unusable(sample: EngineSample) -> Unknown | None:

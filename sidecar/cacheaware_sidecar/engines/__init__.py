@@ -1,7 +1,13 @@
 """From an engine's metrics page to one `EngineSample`: pure, one small file per engine."""
 
 from cacheaware_sidecar.engines.detect import ENGINES
-from cacheaware_sidecar.engines.rates import Rates, rates, restarted
+from cacheaware_sidecar.engines.rates import (
+    Rates,
+    fell_alone,
+    rates,
+    restarted,
+    without_fallen,
+)
 from cacheaware_sidecar.engines.sample import EngineSample, Histogram
 from cacheaware_sidecar.engines.scan import scan
 from cacheaware_sidecar.engines.several import together
@@ -13,6 +19,7 @@ __all__ = [
     "Histogram",
     "Own",
     "Rates",
+    "fell_alone",
     "has_counted",
     "rates",
     "restarted",
@@ -20,5 +27,6 @@ __all__ = [
     "since",
     "together",
     "with_own",
+    "without_fallen",
     "without_own",
 ]

@@ -1,7 +1,8 @@
 """Counters to rates, across restarts of the engine."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 from cacheaware_sidecar.engines.detect import DIALECTS
 from cacheaware_sidecar.engines.sample import EngineSample
@@ -40,19 +41,58 @@ class Rates:
 
 
 def restarted(before: EngineSample, after: EngineSample) -> bool:
-    """Whether the engine began anew: another start, another engine, or a counter that fell."""
+    """Whether the engine began anew: another start, another engine, or counters that fell.
+
+    One that fell alone in the same process (`fell_alone`) is no restart.
+    """
     starts = before.started_at, after.started_at
     if None not in starts and starts[0] != starts[1]:
         return True
-    pairs = [(getattr(before, name), getattr(after, name)) for name in COUNTERS]
-    fell = any(old is not None and new is not None and new < old for old, new in pairs)
-    return fell or before.engine != after.engine
+    if before.engine != after.engine:
+        return True
+    return bool(_fallen(before, after)) and fell_alone(before, after) is None
+
+
+def fell_alone(before: EngineSample, after: EngineSample) -> str | None:
+    """The counter that fell while the process is the same and no other fell: it is wrong, not anew.
+
+    Told only where it is certain. Without a start that both tell, a counter that fell is a restart;
+    so it is on a page of several engines, whose earliest start says nothing of the others, and
+    where no other counter has held a count.
+    """
+    if before.started_at is None or before.started_at != after.started_at:
+        return None
+    if before.engine != after.engine or {before.engines, after.engines} - {None, 1}:
+        return None
+    fell = _fallen(before, after)
+    held = any(is_ >= was > 0 for was, is_ in _both(before, after).values())
+    return fell[0] if len(fell) == 1 and held else None
+
+
+def without_fallen(before: EngineSample, after: EngineSample) -> EngineSample:
+    """The earlier sample without a counter that fell alone: what that one gained is unknown."""
+    name = fell_alone(before, after)
+    if name is None:
+        return before
+    unknown: dict[str, Any] = {name: None}
+    return replace(before, **unknown)
+
+
+def _fallen(before: EngineSample, after: EngineSample) -> list[str]:
+    return [name for name, (was, is_) in _both(before, after).items() if is_ < was]
+
+
+def _both(before: EngineSample, after: EngineSample) -> dict[str, tuple[float, float]]:
+    """The counters that both pages tell."""
+    pairs = {name: (getattr(before, name), getattr(after, name)) for name in COUNTERS}
+    return {name: pair for name, pair in pairs.items() if None not in pair}
 
 
 def rates(before: EngineSample, after: EngineSample, seconds: float) -> Rates:
     """What happened between two samples of a pod.
 
-    After a restart a counter's whole value has grown since. 0/0 is None, never NaN.
+    After a restart a counter's whole value has grown since; one that fell alone has no rate. 0/0 is
+    None, never NaN.
 
     Args:
         before: The older sample.
@@ -61,7 +101,7 @@ def rates(before: EngineSample, after: EngineSample, seconds: float) -> Rates:
     """
     if not 0 < seconds < math.inf:
         return Rates()
-    anew = restarted(before, after)
+    anew, before = restarted(before, after), without_fallen(before, after)
     grown = {name: _grown(before, after, name, anew=anew) for name in COUNTERS}
     more = _more_running(before, after, anew=anew)
     return Rates(

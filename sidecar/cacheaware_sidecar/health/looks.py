@@ -1,10 +1,9 @@
 """One or two looks at an engine, and what happened between them."""
 
 import math
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
 
-from cacheaware_sidecar.engines.rates import COUNTERS, Rates, rates, ratio, restarted
+from cacheaware_sidecar.engines.rates import Rates, fell_alone, rates, ratio, restarted
 from cacheaware_sidecar.engines.sample import EngineSample, Histogram
 from cacheaware_sidecar.engines.scan import scan
 from cacheaware_sidecar.engines.subtract import since
@@ -56,37 +55,21 @@ class Looks:
     @property
     def fallen(self) -> str | None:
         """A counter that fell alone, while the process is the same: it is wrong, not anew."""
-        if self.before is None or self.two_engines:
-            return None
-        old, new = self.before.sample, self.now.sample
-        if old.started_at is None or old.started_at != new.started_at:
-            return None
-        pairs = {name: (getattr(old, name), getattr(new, name)) for name in COUNTERS}
-        known = {name: pair for name, pair in pairs.items() if None not in pair}
-        fell = [name for name, (was, is_) in known.items() if is_ < was]
-        held = [name for name, (was, is_) in known.items() if is_ >= was > 0]
-        return fell[0] if len(fell) == 1 and held else None
+        return None if self.before is None else fell_alone(self.before.sample, self.sample)
 
     @property
     def restarted(self) -> bool:
         """Whether the engine began anew between the looks."""
-        old = self._earlier
-        return old is not None and not self.two_engines and restarted(old, self.now.sample)
-
-    @property
-    def _earlier(self) -> EngineSample | None:
-        """The sample before, without a counter that fell alone."""
-        if self.before is None or (name := self.fallen) is None:
-            return self.before.sample if self.before else None
-        unknown: dict[str, Any] = {name: None}
-        return replace(self.before.sample, **unknown)
+        if self.before is None or self.two_engines:
+            return False
+        return restarted(self.before.sample, self.sample)
 
     @property
     def rates(self) -> Rates:
         """Rates between the looks; None each without both and the time between them."""
-        if self._earlier is None or self.seconds is None or self.two_engines:
+        if self.before is None or self.seconds is None or self.two_engines:
             return Rates()
-        return rates(self._earlier, self.now.sample, self.seconds)
+        return rates(self.before.sample, self.sample, self.seconds)
 
     def grown(self, name: str) -> float | None:
         """What a counter of the sample or of the signs has gained; None without two looks.

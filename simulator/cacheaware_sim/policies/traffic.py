@@ -8,7 +8,7 @@ engine are not seen.
 from collections import deque
 from dataclasses import dataclass
 
-from cacheaware_sidecar.engines.rates import restarted
+from cacheaware_sidecar.engines.rates import restarted, without_fallen
 from cacheaware_sidecar.engines.sample import EngineSample
 from cacheaware_sim.fleet.scraped import Observation, PodSample
 
@@ -75,8 +75,7 @@ def between(before: EngineSample, after: EngineSample) -> Traffic:
     >>> traffic.generation_tokens_per_request()
     100.0
     """
-    if restarted(before, after):
-        before = UNUSED
+    before = UNUSED if restarted(before, after) else without_fallen(before, after)
     ended = _grown(before.requests, after.requests)
     running = _grown(before.running, after.running)
     waiting = _grown(before.waiting, after.waiting)

@@ -179,6 +179,18 @@ def test_what_was_counted_before_one_of_several_engines_began_anew_is_no_rate():
     assert anew.load.prompt_tokens_per_s is None
 
 
+@pytest.mark.parametrize("others", [(), (engine(prompt=7e6),)])
+def test_a_counter_that_fell_alone_in_one_of_the_engines_has_no_rate(others):
+    def samples(prompt, requests):
+        own = f'vllm:request_success_total{{engine="0"}} {requests}\n'.encode()
+        pages = [page + own for page in (engine(prompt=prompt), *others)]
+        return direct.look([Answer(0.0, content=page) for page in pages], no_mark).samples
+
+    found = direct.speed_of(Mark(0.0, samples(9e6, 1000), None), samples(5.0, 1050), 10.0)
+    assert found.prompt_tokens_per_s is None
+    assert found.requests_per_s == pytest.approx(5 * (1 + len(others)))
+
+
 def test_of_the_sidecars_findings_the_errors_are_kept():
     findings = [
         {"id": "kv-full", "severity": "warning", "message": "why"},

@@ -7,7 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cacheaware_sidecar.engines import EngineSample, Rates, rates, restarted
+from cacheaware_sidecar.engines import (
+    EngineSample,
+    Rates,
+    fell_alone,
+    rates,
+    restarted,
+    without_fallen,
+)
 from cacheaware_sidecar.engines.rates import COUNTERS
 
 BEFORE = EngineSample(
@@ -60,13 +67,68 @@ def test_without_time_between_there_are_no_rates(seconds):
     [
         pytest.param(BEFORE, replace(AFTER, started_at=2.0), id="another start"),
         pytest.param(BEFORE, replace(AFTER, engine="sglang"), id="another engine"),
-        pytest.param(replace(BEFORE, preemptions=9), AFTER, id="a counter that fell"),
+        pytest.param(
+            replace(BEFORE, preemptions=9, started_at=None),
+            AFTER,
+            id="a counter that fell, and the earlier start is unknown",
+        ),
+        pytest.param(
+            replace(BEFORE, preemptions=9),
+            replace(AFTER, started_at=None),
+            id="a counter that fell, and the later start is unknown",
+        ),
+        pytest.param(
+            replace(BEFORE, preemptions=9, started_at=0.5),
+            AFTER,
+            id="a counter that fell, and another start",
+        ),
+        pytest.param(
+            replace(BEFORE, preemptions=9, prefix_hits=2000), AFTER, id="two counters that fell"
+        ),
+        pytest.param(
+            EngineSample(engine="vllm", prompt_tokens=1000, preemptions=9, started_at=1.0),
+            EngineSample(engine="vllm", prompt_tokens=400, preemptions=8, started_at=1.0),
+            id="all counters fell",
+        ),
+        pytest.param(
+            replace(BEFORE, preemptions=9, engines=2),
+            replace(AFTER, engines=2),
+            id="a counter that fell on a page of two engines, one of which may be anew",
+        ),
+        pytest.param(
+            replace(BEFORE, preemptions=9, engines=2),
+            replace(AFTER, engines=1),
+            id="a counter that fell when an engine left the page",
+        ),
     ],
 )
 def test_after_a_restart_the_whole_value_has_grown(before, after):
     assert restarted(before, after)
-    assert rates(before, after, 10).prompt_tokens_per_s == 400
+    assert fell_alone(before, after) is None
+    assert without_fallen(before, after) is before
+    assert rates(before, after, 10).prompt_tokens_per_s == after.prompt_tokens / 10
     assert rates(before, after, 10).preemptions_per_s == 0.8
+
+
+@pytest.mark.parametrize("engines", [None, 1])
+def test_a_counter_that_fell_alone_in_the_same_process_is_unknown_and_the_others_go_on(engines):
+    before = replace(BEFORE, preemptions=9, engines=engines)
+    assert fell_alone(before, AFTER) == "preemptions"
+    assert without_fallen(before, AFTER).preemptions is None
+    assert not restarted(before, AFTER)
+    found = rates(before, AFTER, 10)
+    assert found.preemptions_per_s is None
+    assert (found.prompt_tokens_per_s, found.prefix_hit_ratio) == (300, 0.5)
+
+
+@pytest.mark.parametrize("held", [{}, {"requests": 0}, {"requests": None}])
+def test_a_counter_that_fell_while_none_held_a_count_is_a_restart(held):
+    before = EngineSample(engine="vllm", preemptions=9, started_at=1.0, **held)
+    assert restarted(before, replace(before, preemptions=0, requests=10))
+
+
+def test_queries_that_fell_alone_give_no_hit_ratio():
+    assert rates(replace(BEFORE, prefix_queries=5000), AFTER, 10).prefix_hit_ratio is None
 
 
 def test_an_unknown_start_is_no_restart():

@@ -1,5 +1,6 @@
 import pytest
 
+from cacheaware_sidecar.engines import EngineSample
 from cacheaware_sim.fleet.scraped import Observation
 from cacheaware_sim.policies.scrapes import Scrapes
 from cacheaware_sim.policies.traffic import Traffic, TrafficMeter, between
@@ -103,3 +104,11 @@ def test_a_window_of_time_has_a_mean_of_what_is_left():
     assert window.mean(5, 30) is None
     window.add(12, 1.0)
     assert window.last(100, 12) == (7.0, 9.0, 1.0)
+
+
+def test_a_counter_that_fell_alone_adds_nothing_and_the_others_go_on():
+    before = EngineSample(requests=10, running=2, waiting=0, prompt_tokens=5000, started_at=1.0)
+    after = EngineSample(requests=12, running=2, waiting=0, prompt_tokens=400, started_at=1.0)
+
+    assert between(before, after).ended == 2
+    assert between(before, after).prompt_tokens == 0
