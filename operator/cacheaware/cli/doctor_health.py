@@ -13,10 +13,11 @@ from cacheaware.cli.errors import BadInputError, attempt
 from cacheaware.cli.inputs import STDIN
 from cacheaware.cli.probe_files import Stored
 from cacheaware.cli.scrape import read
-from cacheaware.doctor.findings import Finding
+from cacheaware.doctor.findings import Finding, Severity
 from cacheaware.doctor.kv_health import health
 from cacheaware.doctor.tail_latency import Case, Judged, Tail, judge, tail_of
-from cacheaware_sidecar.health import Look, Looks, look
+from cacheaware.doctor.two_pages import compared
+from cacheaware_sidecar.health import Looks, look
 
 if TYPE_CHECKING:
     from cacheaware.doctor.pod_pages import Seen
@@ -75,16 +76,29 @@ def check(pages: Pages) -> None:
         raise BadInputError(f"--seconds is {pages.seconds:g}; allowed: more than 0, up to a day")
 
 
-def looks_of(pages: Pages) -> tuple[dict[str, Looks], bool]:
+@dataclass(frozen=True, slots=True)
+class Read:
+    """What the pages came to.
+
+    Attributes:
+        looks: By the name of the first page.
+        doubts: By the same: why two pages were not compared.
+        failed: Whether a page is missing.
+    """
+
+    looks: dict[str, Looks]
+    doubts: dict[str, tuple[Finding, ...]]
+    failed: bool
+
+
+def looks_of(pages: Pages) -> Read:
     """Read the pages; the subject of each is its first page's name.
 
     One that can't be read, or is named twice, gets a line and does not hold back the others. Of a
-    pair the other one is judged by itself.
-
-    Returns:
-        The looks, and whether a page is missing.
+    pair the other one is judged by itself, and so is the later of two that may be of two engines.
     """
     found: dict[str, Looks] = {}
+    doubts: dict[str, tuple[Finding, ...]] = {}
     failed = False
     for place, name in enumerate(pages.first):
         first = attempt(partial(page_of, "--page", name, pages.first[:place]))
@@ -98,13 +112,16 @@ def looks_of(pages: Pages) -> tuple[dict[str, Looks], bool]:
         if name in pages.first[:place]:
             continue
         if pages.after and first is not None and newest is not None:
-            found[name] = Looks(newest, first, seconds)
-        elif (one := newest or first) is not None:
-            found[name] = Looks(one)
-    return found, failed
+            found[name], doubt = compared(first, newest, seconds)
+            if doubt is not None:
+                told = Finding(doubt.id, Severity(doubt.severity), name, doubt.message, doubt.fix)
+                doubts[name] = (told,)
+        elif (one := first if newest is None else newest) is not None:
+            found[name] = Looks(look(one))
+    return Read(found, doubts, failed)
 
 
-def page_of(option: str, name: str, taken: tuple[str, ...]) -> Look:
+def page_of(option: str, name: str, taken: tuple[str, ...]) -> bytes:
     """One page.
 
     Args:
@@ -118,15 +135,15 @@ def page_of(option: str, name: str, taken: tuple[str, ...]) -> Look:
     if name in taken and (option == "--page" or name == STDIN):
         raise BadInputError(f"{option} {name}: named twice")
     try:
-        return look(read(name, TIMEOUT_S, {}))
+        return read(name, TIMEOUT_S, {})
     except BadInputError as error:
         raise BadInputError(f"{option} {error}") from error
 
 
 def examined_pages(pages: Pages) -> tuple[list[Examined], bool]:
     """Read the pages and ask all rules; and whether a page is missing."""
-    looks, failed = looks_of(pages)
-    return examined(looks, pages), failed
+    found = looks_of(pages)
+    return examined(found.looks, pages, found.doubts), found.failed
 
 
 def pod_named(text: str) -> str | None:
@@ -206,9 +223,15 @@ def examined_live(
 def examined(
     looks: Mapping[str, Looks],
     pages: Pages,
-    sidecars: Mapping[str, tuple[Finding, ...]] = MappingProxyType({}),
+    more: Mapping[str, tuple[Finding, ...]] = MappingProxyType({}),
 ) -> list[Examined]:
-    """The findings about each engine, and why its slow requests are slow."""
+    """The findings about each engine, and why its slow requests are slow.
+
+    Args:
+        looks: At each engine.
+        pages: What was named on the command line.
+        more: What is known of some beside their looks.
+    """
     findings, attention, rope = health(looks), pages.stored.evidence, pages.stored.shown
     told = []
     for subject, one in looks.items():
@@ -216,7 +239,7 @@ def examined(
         alike = one.comparable
         case = Case(alike, peers, attention, rope)
         own = tuple(each for each in findings if each.subject == subject)
-        own = (*sidecars.get(subject, ()), *own)
+        own = (*more.get(subject, ()), *own)
         told.append(Examined(subject, alike, own, tail_of(alike), tuple(judge(case))))
     return told
 

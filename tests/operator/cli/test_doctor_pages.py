@@ -253,3 +253,14 @@ def test_bad_input_gets_one_line_and_exit_code_2(pages, capsys, tmp_path, args, 
     assert code == 2
     assert said in err
     assert err.count("\n") == 1
+
+
+def test_two_pods_of_one_kind_are_not_told_as_a_restart(pages, capsys):
+    fewer = {name: 5 for name in AFTER if name.endswith("_total")}
+    args = pages({"process_start_time_seconds": 100}, fewer | {"process_start_time_seconds": 160})
+    _, out, _ = ran(capsys, "doctor", *args, "-o", "json")
+    told = json.loads(out)
+    ids = {one["id"] for one in told["findings"]}
+    assert "restart-or-two-engines" in ids
+    assert "engine-restarted" not in ids
+    assert told["looks"][0]["seconds"] is None
