@@ -14,6 +14,7 @@ from io import TextIOWrapper
 import typer
 
 from cacheaware.cli.errors import BadInputError
+from cacheaware_sidecar.kv.errors import shown
 
 UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 
@@ -57,9 +58,11 @@ def register_extension(entry: EntryPoint, app: typer.Typer) -> None:
 
 
 def told(error: Exception) -> str:
-    """What went wrong; a usage error names the option only in its long form."""
+    """What went wrong; a usage error names the option in its long form only, and no value at all."""
     long_form: Callable[[], str] = getattr(error, "format_message", error.__str__)
-    return long_form()
+    refused = getattr(error.__cause__, "errors", None)
+    given = f" (given: {shown(refused()[0]['input'])})" if callable(refused) else ""
+    return f"{long_form()}{given}"
 
 
 def main(args: Sequence[str] | None = None) -> None:

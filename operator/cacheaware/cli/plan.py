@@ -73,27 +73,28 @@ def plan(
     Estimates show their span. Exit code 1 where it does not fit or a target can't be met.
     """
     from cacheaware.cli.plan_view import Answer, show
-    from cacheaware.cli.walk import one_config
+    from cacheaware.cli.walk import by_option, one_config
     from cacheaware.model.architecture import UnknownArchitectureError
     from cacheaware.model.gpus import UnknownGpuError
     from cacheaware.model.plan import plan as planned
     from cacheaware.model.plan_findings import findings_of
     from cacheaware_sidecar.kv import ConfigError
 
-    name, content = one_config(config)
     try:
         wish = wished(
             (gpu, count), (rate, peak), (prompt, output_tokens), (ttft, tpot),
             (kv_dtype, weights, max_model_len, gpu_memory_utilization),
         )  # fmt: skip
+    except (ConfigError, UnknownGpuError) as error:
+        raise BadInputError(by_option("", str(error))) from error
+    name, content = one_config(config)
+    try:
         made = planned(content, wish)
         found = findings_of(content, made, name)
     except UnknownArchitectureError as error:
         print(f"cacheaware: warning: {name}: {error}", file=sys.stderr)
         show(Answer(name, None, (), str(error)), output)
         return 0
-    except UnknownGpuError as error:
-        raise BadInputError(str(error)) from error
     except ConfigError as error:
         raise BadInputError(f"{name}: {error}") from error
     show(Answer(name, made, tuple(found), None), output)
@@ -110,18 +111,22 @@ def wished(
     """The options, refused where they can't be."""
     from cacheaware.model.gpus import gpu_named
     from cacheaware.model.plan import Wish
+    from cacheaware.model.precision import check_weights
     from cacheaware.model.serving_load import Load
+    from cacheaware_sidecar.kv import check_options
     from cacheaware_sidecar.kv.fields import whole
 
     rate = positive("--rate", rates[0], FASTEST)
     peak = PEAK * rate if rates[1] is None else positive("--peak", rates[1], PEAK * FASTEST)
     if peak < rate:
-        raise BadInputError(f"--peak is {peak:g}: allowed is --rate ({rate:g}) or more")
+        raise BadInputError(f"--peak is {peak:.15g}: allowed is --rate ({rate:.15g}) or more")
     ttft, tpot = (
         None if told is None else positive(option, told, LONGEST_MS) / 1000
         for option, told in zip(("--ttft", "--tpot"), targets, strict=True)
     )
     kv_dtype, weights, max_model_len, utilization = engine
+    check_options(kv_dtype, None)
+    check_weights(weights)
     return Wish(
         gpu=gpu_named(gpus[0]),
         load=Load(
@@ -145,5 +150,7 @@ def wished(
 def positive(option: str, value: float, most: float) -> float:
     """A number above zero, at most `most`."""
     if not (math.isfinite(value) and 0 < value <= most):
-        raise BadInputError(f"{option} is {value:g}: allowed are numbers above 0, up to {most:,g}")
+        raise BadInputError(
+            f"{option} is {value:.15g}: allowed are numbers above 0, up to {most:,.15g}"
+        )
     return value

@@ -106,9 +106,11 @@ def walk(
 
 
 def by_option(name: str, line: str) -> str:
-    """A refusal that names the option it is about, or else the file."""
+    """A refusal that names the option it is about, or else the file, if there is one."""
     field, is_, rest = line.partition(" is ")
-    return f"{OPTIONS[field]}{is_}{rest}" if field in OPTIONS else f"{name}: {line}"
+    if field in OPTIONS:
+        return f"{OPTIONS[field]}{is_}{rest}"
+    return f"{name}: {line}" if name else line
 
 
 def check_plot(plot: Path | None) -> None:

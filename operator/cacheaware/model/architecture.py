@@ -26,6 +26,9 @@ _TEXT_ROOTS: Final = {"llm_config": "language_model.model", "language_config": "
 _TEXT_VOCABULARY: Final = {"gemma3": 262_208, "llama": 32_000, "mistral": 32_000}
 """Of the text classes, where multimodal files leave the field out."""
 
+_TEXT_POSITIONS: Final = {"gemma3": 131_072}
+"""Likewise."""
+
 
 class UnknownArchitectureError(Exception):
     """No rule covers the model's weights; the text says why, on one line."""
@@ -116,7 +119,7 @@ def _built(model: Model, style: Style, kept: Geometry) -> Architecture:
         hidden=model.hidden,
         vocabulary=vocabulary,
         positions=_positions(model, style),
-        max_positions=model.positions,
+        max_positions=model.positions or _text_positions(model),
         norm=style.norm,
         tied=tied,
         before=tuple(_before(model, style, vocabulary, tied)),
@@ -131,6 +134,10 @@ def _vocabulary(model: Model) -> int:
     if default and not model.fields.has("vocab_size"):
         return default
     return model.fields.required("vocab_size", "padded_vocab_size")
+
+
+def _text_positions(model: Model) -> int | None:
+    return _TEXT_POSITIONS.get(model.layout) if model.fields.path else None
 
 
 def _is_tied(model: Model, style: Style) -> bool:

@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 from cacheaware.doctor.findings import Finding, Severity, worst_first
 from cacheaware.model.engine_memory import GIB
 from cacheaware.model.gpus import GPUS
-from cacheaware.model.layers import Experts, Latent
+from cacheaware.model.layers import Experts, Latent, StateMixer
 from cacheaware.model.plan import Candidate, Plan, Wish, least_ranks
 from cacheaware.model.precision import AUTO
 from cacheaware.model.serving_load import COLD_START_S, Limit
@@ -18,6 +18,7 @@ _STORED_AS: Final = {"awq": "int4", "gptq": "int4", "gguf": "int4", "w4a16": "in
 _TWO_NODES: Final = (16,)
 _OUTER: Final = ("vision_config", "audio_config", "visual", "vision_tower", "thinker_config")
 _FP8: Final = "fp8"
+_HALVES: Final = frozenset({"bfloat16", "float16"})
 _FOUR_BITS: Final = frozenset({"int4", "nvfp4", "mxfp4"})
 
 
@@ -152,6 +153,14 @@ def _carried(made: Plan, chosen: Candidate) -> float:
 
 def _about_length(made: Plan, chosen: Candidate) -> Iterator[_Told]:
     positions = made.model.max_positions
+    if made.wish.max_model_len is None and positions is None:
+        yield _Told(
+            "LengthUnknown",
+            Severity.WARNING,
+            f"the file tells no positions: {chosen.longest:,} is one request of average length, "
+            f"and the engine refuses longer ones",
+            "--max-model-len with the longest request that is to be served",
+        )
     if made.wish.max_model_len is not None or positions is None or chosen.longest >= positions:
         return
     whole = next((one for one in made.candidates if one.longest >= positions and one.fits), None)
@@ -213,12 +222,16 @@ def _about_trust(config: Mapping[str, Any], made: Plan) -> Iterator[_Told]:
             f"computes in the profile run come on top",
             "leave room: lower --gpu-memory-utilization, or read the engine's own log",
         )
+    mixers = [one.mixer for one in made.model.layers]
+    kept = made.candidates[0].kept if made.candidates else None
     unlike = [
         word
         for word, is_so in (
             ("experts", any(isinstance(one.feed, Experts) for one in made.model.layers)),
-            ("a latent cache", any(isinstance(one.mixer, Latent) for one in made.model.layers)),
+            ("a latent cache", any(isinstance(m, Latent) for m in mixers)),
+            ("layers of constant state", any(isinstance(m, StateMixer) for m in mixers)),
             ("quantised weights", bool(made.precision.groups)),
+            ("a quantised cache", kept is not None and kept.kv_dtype not in _HALVES),
             (f"GPUs of {made.wish.gpu.vendor}", made.wish.gpu.vendor != "NVIDIA"),
         )
         if is_so

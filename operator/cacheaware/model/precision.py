@@ -11,7 +11,7 @@ from typing import Any, Final
 from cacheaware.model.gpus import Gpu
 from cacheaware.model.modules import Module, Role
 from cacheaware_sidecar.kv import ConfigError
-from cacheaware_sidecar.kv.errors import refusal
+from cacheaware_sidecar.kv.errors import refusal, shown
 from cacheaware_sidecar.kv.fields import Fields
 from cacheaware_sidecar.kv.model import read_model
 
@@ -95,8 +95,7 @@ def precision_of(config: Mapping[str, Any], gpu: Gpu, weights: str = AUTO) -> Pr
     Raises:
         ConfigError: A dtype or quantisation that is not understood.
     """
-    if weights != AUTO and weights not in BYTES:
-        raise refusal("weights", weights, f"allowed are {AUTO}, {', '.join(BYTES)}")
+    check_weights(weights)
     half, notes = _half(config, gpu)
     if weights in ("bf16", "fp16"):
         return Precision(weights, notes=_unsupported(weights, gpu))
@@ -106,6 +105,16 @@ def precision_of(config: Mapping[str, Any], gpu: Gpu, weights: str = AUTO) -> Pr
     if section is None:
         return Precision(half, notes=notes)
     return Precision(half, _groups(section), tuple(_ignored(section)), notes)
+
+
+def check_weights(weights: str) -> None:
+    """Refuse what is neither `auto` nor a key of `BYTES`.
+
+    Raises:
+        ConfigError: It is neither.
+    """
+    if weights != AUTO and weights not in BYTES:
+        raise refusal("weights", weights, f"allowed are {AUTO}, {', '.join(BYTES)}")
 
 
 def _half(config: Mapping[str, Any], gpu: Gpu) -> tuple[str, tuple[str, ...]]:
@@ -139,18 +148,25 @@ def _section(config: Mapping[str, Any]) -> Fields | None:
 def _groups(section: Fields) -> tuple[Group, ...]:
     listed = section.child("config_groups")
     if listed is not None:
-        children = (listed.child(name) for name in listed.values)
-        return tuple(_listed_group(section, child) for child in children if child)
+        children = {name: listed.child(name) for name in listed.values}
+        return tuple(_listed_group(section, _told(listed, *each)) for each in children.items())
     method = (section.text("quant_method") or section.text("quant_algo") or "").lower()
     bits = section.integer("bits", "w_bit", "num_bits", high=16)
     return (Group(_by_method(section, method, bits)),)
+
+
+def _told(listed: Fields, name: str, group: Fields | None) -> Fields:
+    """The group; one without a word on its weights is not one of 16 bit."""
+    if group is None:
+        raise refusal(listed.path + name, listed.values[name], "allowed is an object with weights")
+    return group
 
 
 def _listed_group(section: Fields, group: Fields) -> Group:
     scheme = group.child("weights")
     bits = scheme.integer("num_bits", high=16) if scheme else None
     kind = (scheme.text("type") if scheme else None) or "float"
-    targets = tuple(str(one) for one in group.array("targets")) if group.has("targets") else ()
+    targets = _names(group, "targets") if group.has("targets") else ()
     everything = "Linear" in targets
     return Group(_by_bits(section, bits, kind), () if everything else targets)
 
@@ -170,15 +186,31 @@ def _by_bits(section: Fields, bits: int | None, kind: str) -> str:
     name = names.get((bits or 0, kind))
     if name is None:
         raise ConfigError(
-            f"{section.path}quant_method is {section.values.get('quant_method')!a}: its bits are "
-            f"not understood, name the weights' dtype"
+            f"{section.path}quant_method is {shown(section.values.get('quant_method'))}: its bits "
+            f"are not understood, name the weights' dtype: --weights {', '.join(BYTES)}"
         )
     return name
 
 
 def _ignored(section: Fields) -> Iterable[str]:
     name = section.first("ignore", "modules_to_not_convert")
-    return (str(one) for one in section.array(name)) if name else ()
+    return _names(section, name) if name else ()
+
+
+def _names(section: Fields, field: str) -> tuple[str, ...]:
+    """Names and patterns of modules.
+
+    Raises:
+        ConfigError: No list, or a regular expression that is none.
+    """
+    found = tuple(str(one) for one in section.array(field))
+    for one in found:
+        try:
+            re.compile(f"(?:{one.removeprefix('re:')})" if one.startswith("re:") else "")
+        except re.error as error:
+            allowed = f"allowed are names and regular expressions, this is none ({error.msg})"
+            raise refusal(section.path + field, one, allowed) from error
+    return found
 
 
 def named(module: str, patterns: tuple[str, ...]) -> bool:

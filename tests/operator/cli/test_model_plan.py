@@ -240,7 +240,7 @@ def test_an_unknown_architecture_is_a_warning(write, capsys):
         (("--max-model-len", 0), "--max-model-len is 0"),
         (("--max-model-len", 100), "max-model-len is 100: prompt and output together"),
         (("--gpu-memory-utilization", 1.5), "--gpu-memory-utilization is 1.5"),
-        (("--kv-dtype", "fp7"), "KV dtype is 'fp7'"),
+        (("--kv-dtype", "fp7"), "--kv-dtype is 'fp7'"),
         (("--weights", "q4"), "weights is 'q4'"),
     ],
 )
@@ -370,3 +370,63 @@ def test_requests_of_one_token_have_a_plan(answer):
     code, told = answer(LLAMA_8B, "--prompt", 1, "--output", 1)
     assert code == 0
     assert told["replicas"]["at_work"]["ttft_s"] < 1
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        (("--count", 0), "cacheaware: --count is 0"),
+        (("--weights", "q4"), "cacheaware: --weights is 'q4'"),
+        (
+            ("--rate", "1e12"),
+            "--rate is 1000000000000: allowed are numbers above 0, up to 1,000,000",
+        ),
+        (("--ttft", 3_600_001), "--ttft is 3600001: allowed are numbers above 0, up to 3,600,000"),
+        (("--prompt", "many"), "'--prompt': Input should be a valid integer"),
+        (("--prompt", "many"), "(given: 'many')"),
+    ],
+)
+def test_a_bad_option_is_not_put_down_to_the_file_and_is_told_with_its_value(
+    write, capsys, options, text
+):
+    assert run(write(LLAMA_8B), "--gpu", "h100", *USUAL, *options) == 2
+    told = capsys.readouterr()
+    assert text in told.err
+    assert "config.json" not in told.err
+    assert len(told.err.splitlines()) == 1
+
+
+def test_a_length_that_nothing_tells_is_a_warning_where_it_is_not_given(answer):
+    config = {key: value for key, value in LLAMA_8B.items() if key != "max_position_embeddings"}
+    _, told = answer(config)
+    assert "LengthUnknown" in {one["id"] for one in told["findings"]}
+    _, told = answer(config, "--max-model-len", 8192)
+    assert "LengthUnknown" not in {one["id"] for one in told["findings"]}
+
+
+MAMBA = LLAMA_8B | {
+    "model_type": "nemotron_h",
+    "num_hidden_layers": 4,
+    "hybrid_override_pattern": "M-*-",
+    "mamba_num_heads": 128,
+    "mamba_head_dim": 64,
+    "ssm_state_size": 128,
+    "n_groups": 8,
+    "conv_kernel": 4,
+}
+
+
+@pytest.mark.parametrize(
+    ("config", "options", "said"),
+    [
+        (LLAMA_8B, ("--kv-dtype", "fp8"), "not with a quantised cache:"),
+        (LLAMA_8B, ("--weights", "int4"), "not with quantised weights:"),
+        (MAMBA, (), "not with layers of constant state:"),
+    ],
+)
+def test_speeds_that_were_not_measured_are_said_to_be_so(answer, config, options, said):
+    _, told = answer(config, *options)
+    (found,) = (one for one in told["findings"] if one["id"] == "SpeedNotMeasured")
+    assert said in found["message"]
+    _, plain = answer(LLAMA_8B)
+    assert "SpeedNotMeasured" not in {one["id"] for one in plain["findings"]}

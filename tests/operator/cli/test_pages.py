@@ -144,7 +144,10 @@ def test_a_bad_file_is_one_line_and_the_good_ones_are_answered(write, capsys):
         ("", "is no JSON"),
         ("[" * 200_000, "is no config.json: nested too deeply"),
         ("[]", "config is a list of 0: allowed is an object"),
-        ('{"num_hidden_layers": ' + "9" * 5000 + "}", "is no JSON"),
+        (
+            '{"num_hidden_layers": ' + "9" * 5000 + "}",
+            "is no JSON of a model: a number has 5,000 digits",
+        ),
         ('{"num_hidden_layers": NaN}', "num_hidden_layers is nan"),
         ('{"num_hidden_layers": 1e30}', "num_hidden_layers is 1e+30"),
         ('{"num_hidden_layers": "a\\nb"}', r"num_hidden_layers is 'a\nb'"),
@@ -313,3 +316,46 @@ def test_whatever_a_file_holds_the_command_answers_or_refuses(config, table, tmp
 def test_the_example_of_the_help_runs(write, capsys, monkeypatch):
     monkeypatch.chdir(write(LLAMA).parent)
     assert ran(capsys, *example("model", "pages"))[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"", "is no JSON: an empty file"),
+        (b" \n", "is no JSON: an empty file"),
+        (b"GGUF\x03\x00\x00\x00", "is no JSON: a GGUF file"),
+        (b"\x14\x00\x00\x00\x00\x00\x00\x00" + b'{"a":{"dtype":"F16"}}', "a safetensors file"),
+        (b"PK\x03\x04....", "a zip archive"),
+        (b"\x80\x02}q", "a pickle"),
+        (b"\xff\xfe{\x00}\x00", "is no JSON: 'utf-8' codec can't decode"),
+    ],
+)
+def test_a_file_of_another_kind_is_told_by_its_name(tmp_path, capsys, content, said):
+    path = tmp_path / "config.json"
+    path.write_bytes(content)
+    assert run(path) == 2
+    told = capsys.readouterr()
+    assert said in told.err
+    assert len(told.err.splitlines()) == 1
+
+
+def test_a_field_with_two_values_is_refused_and_one_told_twice_alike_is_not(write, capsys):
+    text = json.dumps(LLAMA)[:-1]
+    assert run(write(text + ', "num_hidden_layers": 16}')) == 2
+    assert "num_hidden_layers is there twice, 32 and 16: allowed" in capsys.readouterr().err
+    assert run(write(text + ', "num_hidden_layers": 32}')) == 0
+
+
+def test_a_mark_of_byte_order_in_front_is_no_content(tmp_path, capsys):
+    path = tmp_path / "config.json"
+    path.write_bytes(b"\xef\xbb\xbf" + json.dumps(LLAMA).encode())
+    assert run(path) == 0
+    assert "131,072 B/token" in capsys.readouterr().out
+
+
+def test_a_name_that_the_system_refuses_does_not_hold_back_the_good_files(write, capsys):
+    assert run("x" * 300, write(LLAMA), "-o", "json") == 2
+    told = capsys.readouterr()
+    assert [one["layers"] for one in json.loads(told.out)] == [32]
+    assert "can't be read: File name too long" in told.err
+    assert len(told.err.splitlines()) == 1

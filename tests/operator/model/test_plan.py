@@ -344,3 +344,53 @@ def test_the_typed_facts_are_those_of_the_logs(shared):
     assert sorted(float(row[5]) for row in told if row[5]) == sorted(
         fact[4] for fact in FACTS if fact[5] != "page 1"
     )
+
+
+GEMMA_3_27B = {
+    "model_type": "gemma3",
+    "text_config": {
+        "model_type": "gemma3_text",
+        "head_dim": 128,
+        "hidden_size": 5376,
+        "intermediate_size": 21504,
+        "num_attention_heads": 32,
+        "num_hidden_layers": 62,
+        "num_key_value_heads": 16,
+        "sliding_window": 1024,
+    },
+    "torch_dtype": "bfloat16",
+}
+
+
+def test_positions_that_a_multimodal_file_leaves_to_its_text_class_are_those_of_the_class():
+    """52 sliding layers in 6 groups of 577 blocks each, 10 full ones of 8,192: 11,654 a request."""
+    made = planned(GEMMA_3_27B, "h100")
+    assert made.model.max_positions == 131_072
+    alone = made.candidates[0]
+    assert alone.longest == 131_072
+    assert alone.kept.blocks_per_request(131_072) == 8_192 + 6 * 577
+    assert alone.memory.weights == pytest.approx(2 * 27.0e9, rel=0.005)
+
+
+def test_told_storage_of_four_and_of_eight_bits_is_what_the_linear_layers_take():
+    """6.979e9 weights in the layers, 1.051e9 in the embedding and the head."""
+    for method, each in (("awq", 0.5 + 2 / 128), ("gptq", 0.5 + 2 / 128), ("fp8", 1)):
+        told = {"quant_method": method} | ({} if method == "fp8" else {"bits": 4})
+        made = planned(LLAMA_8B | {"quantization_config": told}, "h100")
+        found = made.candidates[0].memory.weights
+        assert found == pytest.approx(6.979e9 * each + 1.051e9 * 2, rel=0.001)
+
+
+@pytest.mark.parametrize(
+    ("section", "said"),
+    [
+        ({"ignore": ["re:*x"], "quant_method": "fp8"}, r"ignore is 're:\*x'"),
+        ({"config_groups": {"a": {"targets": ["re:("], "weights": {"num_bits": 8}}}}, "targets is"),
+        ({"config_groups": {"a": None}}, "config_groups.a is None"),
+        ({"config_groups": {"a": {}}}, "config_groups.a is an object of 0 keys"),
+        ({"quant_method": ["awq"]}, "quant_method is a list of 1"),
+    ],
+)
+def test_a_quantisation_that_cant_be_read_is_refused_and_not_taken_for_16_bit(section, said):
+    with pytest.raises(ConfigError, match=said):
+        planned(LLAMA_8B | {"quantization_config": section}, "h100")
