@@ -58,7 +58,7 @@ def register_extension(entry: EntryPoint, app: typer.Typer) -> None:
 
 
 def told(error: Exception) -> str:
-    """What went wrong; a usage error names the option in its long form only, and no value at all."""
+    """What went wrong; a usage error names the option in its long form only, and no value."""
     long_form: Callable[[], str] = getattr(error, "format_message", error.__str__)
     refused = getattr(error.__cause__, "errors", None)
     given = f" (given: {shown(refused()[0]['input'])})" if callable(refused) else ""
