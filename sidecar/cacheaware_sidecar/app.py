@@ -12,7 +12,7 @@ from typing import Final
 
 from cacheaware_sidecar import drain, export, store
 from cacheaware_sidecar.authorization import Authorization
-from cacheaware_sidecar.canary_watch import CanaryWatch
+from cacheaware_sidecar.canary.watch import CanaryWatch
 from cacheaware_sidecar.cluster_keys import ClusterKeys
 from cacheaware_sidecar.control import Control
 from cacheaware_sidecar.drain_socket import DrainSocket, Progress

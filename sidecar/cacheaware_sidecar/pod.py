@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Final
 
 from cacheaware_sidecar import closing, drain, store, warmup_progress
-from cacheaware_sidecar.canary_keeper import Canary
+from cacheaware_sidecar.canary.keeper import Canary
 from cacheaware_sidecar.cordons import Cordons
 from cacheaware_sidecar.engine_sockets import NOTHING_LEFT, Rest
 from cacheaware_sidecar.engines import EngineSample
 from cacheaware_sidecar.export import View
 from cacheaware_sidecar.health import Symptom
-from cacheaware_sidecar.health_window import HealthWindow, problem_lines
+from cacheaware_sidecar.health.window import HealthWindow, problem_lines
 from cacheaware_sidecar.lifecycle import (
     Cordoned,
     DeadlineSet,

@@ -15,8 +15,8 @@ from cacheaware.cli.probe import BaselineOption, SaveOption, ended, plain, probe
 
 if TYPE_CHECKING:
     from cacheaware.doctor.findings import Finding
-    from cacheaware_sidecar.canary_ask import Asked
-    from cacheaware_sidecar.canary_compare import Baseline, Comparison
+    from cacheaware_sidecar.canary.ask import Asked
+    from cacheaware_sidecar.canary.compare import Baseline, Comparison
     from cacheaware_sidecar.engine_client import EngineClient
     from cacheaware_sidecar.settings import Settings
 
@@ -97,7 +97,7 @@ def canary(  # noqa: PLR0917 - typer reads options from parameters
 
 def confirming() -> int:
     """Runs that a drift must be seen in."""
-    from cacheaware_sidecar.canary_compare import CONFIRM
+    from cacheaware_sidecar.canary.compare import CONFIRM
 
     return CONFIRM
 
@@ -109,7 +109,7 @@ def stored(name: str) -> "Baseline":
         BadInputError: it can't be read as one.
     """
     from cacheaware.cli.inputs import content_of
-    from cacheaware_sidecar.canary_baseline import LARGEST, BaselineError, from_text
+    from cacheaware_sidecar.canary.baseline_json import LARGEST, BaselineError, from_text
 
     where = f"--baseline {printable(name)}"
     try:
@@ -129,7 +129,7 @@ def text_of(name: str) -> str:
     Raises:
         BadInputError: it can't be read, or is too long.
     """
-    from cacheaware_sidecar.canary_baseline import LONGEST_PROMPT
+    from cacheaware_sidecar.canary.baseline_json import LONGEST_PROMPT
 
     where = f"--prompt {printable(name)}"
     try:
@@ -184,8 +184,8 @@ async def asked(  # noqa: PLR0917 - the parts of one question
     Raises:
         BadInputError: the engine can't be asked this.
     """
-    from cacheaware_sidecar.canary import PROMPT, NoLogprobsError, Way
-    from cacheaware_sidecar.canary_ask import Question, UnansweredError, ask
+    from cacheaware_sidecar.canary.ask import Question, UnansweredError, ask
+    from cacheaware_sidecar.canary.completion import PROMPT, NoLogprobsError, Way
     from cacheaware_sidecar.engine_client import EngineClient
     from cacheaware_sidecar.settings import SettingsError
 
@@ -222,7 +222,7 @@ async def asked(  # noqa: PLR0917 - the parts of one question
 async def company(client: "EngineClient", first: "Asked", timeout_s: float) -> None:
     """One request of random words beside the canary; what comes of it doesn't matter."""
     from cacheaware_sidecar import prompts
-    from cacheaware_sidecar.canary import body
+    from cacheaware_sidecar.canary.completion import body
 
     dice = random.Random()  # noqa: S311 - words, no secret
     words = prompts.text(dice, dice.randint(*BESIDE_WORDS))
@@ -243,8 +243,8 @@ async def kind_of(client: "EngineClient") -> str | None:
 
 def of_runs(runs: list[Repeat], text: str | None, healthy: "Baseline | None") -> "Baseline":
     """The runs as a baseline of their own."""
-    from cacheaware_sidecar.canary import PROMPT
-    from cacheaware_sidecar.canary_compare import Baseline, step_of
+    from cacheaware_sidecar.canary.compare import Baseline, step_of
+    from cacheaware_sidecar.canary.completion import PROMPT
 
     first = runs[0].asked
     return Baseline(
@@ -262,7 +262,7 @@ def held(healthy: "Baseline", one: Repeat, name: str | None) -> "Comparison":
     Raises:
         BadInputError: they are not of one thing.
     """
-    from cacheaware_sidecar.canary_compare import NotComparableError, check_identity, compare
+    from cacheaware_sidecar.canary.compare import NotComparableError, check_identity, compare
 
     where = "--engine" if name is None else f"--baseline {printable(name)}"
     try:
@@ -278,8 +278,8 @@ def keep(name: str, own: "Baseline") -> None:
     Raises:
         BadInputError: there is one, it can't be written, or the runs are none of a healthy model.
     """
-    from cacheaware_sidecar.canary_baseline import as_text
-    from cacheaware_sidecar.canary_compare import is_broken
+    from cacheaware_sidecar.canary.baseline_json import as_text
+    from cacheaware_sidecar.canary.compare import is_broken
 
     where = f"--save {printable(name)}"
     if any(map(is_broken, own.runs)):
@@ -294,7 +294,7 @@ def keep(name: str, own: "Baseline") -> None:
 def findings(subject: str, compared: list["Comparison"]) -> list["Finding"]:
     """What the last runs come to."""
     from cacheaware.doctor.findings import Finding, Severity
-    from cacheaware_sidecar.canary_finding import drift
+    from cacheaware_sidecar.canary.finding import drift
 
     on_end = 0
     for one in compared:

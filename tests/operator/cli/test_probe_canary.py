@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 from tests.operator.cli.conftest import ran
-from tests.sidecar.canary_fakes import baseline, run
+from tests.sidecar.canary.fakes import baseline, run
 
 from cacheaware.cli.errors import BadInputError
 from cacheaware.cli.probe_canary import keep

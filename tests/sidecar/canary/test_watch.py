@@ -4,12 +4,12 @@ import asyncio
 import random
 
 import pytest
-from tests.sidecar.canary_fakes import baseline, chat, completion, run
+from tests.sidecar.canary.fakes import baseline, chat, completion, run
 
-from cacheaware_sidecar.canary import NoLogprobsError, Way
-from cacheaware_sidecar.canary_ask import Question, UnansweredError, ask
-from cacheaware_sidecar.canary_baseline import as_text
-from cacheaware_sidecar.canary_watch import CanaryWatch
+from cacheaware_sidecar.canary.ask import Question, UnansweredError, ask
+from cacheaware_sidecar.canary.baseline_json import as_text
+from cacheaware_sidecar.canary.completion import NoLogprobsError, Way
+from cacheaware_sidecar.canary.watch import CanaryWatch
 from cacheaware_sidecar.engine_answers import Answer
 from cacheaware_sidecar.engines import EngineSample
 from cacheaware_sidecar.lifecycle import (

@@ -2,8 +2,8 @@
 
 import random
 
-from cacheaware_sidecar.canary import Run, Token, Way
-from cacheaware_sidecar.canary_compare import Baseline, Identity
+from cacheaware_sidecar.canary.compare import Baseline, Identity
+from cacheaware_sidecar.canary.completion import Run, Token, Way
 
 PROMPT_TOKENS = 40
 ANSWER = tuple(f" w{at}" for at in range(16))

@@ -33,7 +33,7 @@ from dataclasses import dataclass
 from statistics import fmean, median, median_low, stdev
 from typing import Final
 
-from cacheaware_sidecar.canary import Run, Token, Way
+from cacheaware_sidecar.canary.completion import Run, Token, Way
 
 USUAL_STEP: Final = 1 / 16
 """Of logits, in nats, where none shows."""

@@ -1,6 +1,6 @@
 """A drift of the canary in words. Pure."""
 
-from cacheaware_sidecar.canary_compare import CONFIRM, Comparison
+from cacheaware_sidecar.canary.compare import CONFIRM, Comparison
 from cacheaware_sidecar.health.symptom import ERROR, WARNING, Symptom
 
 

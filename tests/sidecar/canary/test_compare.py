@@ -5,10 +5,9 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.sidecar.canary_fakes import ANSWER, baseline, run
+from tests.sidecar.canary.fakes import ANSWER, baseline, run
 
-from cacheaware_sidecar.canary import Run, Token
-from cacheaware_sidecar.canary_compare import (
+from cacheaware_sidecar.canary.compare import (
     USUAL_STEP,
     Identity,
     NotComparableError,
@@ -20,6 +19,7 @@ from cacheaware_sidecar.canary_compare import (
     tolerance,
     usual_answer,
 )
+from cacheaware_sidecar.canary.completion import Run, Token
 
 
 def test_the_same_model_has_not_drifted():

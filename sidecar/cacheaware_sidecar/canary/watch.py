@@ -7,9 +7,9 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from cacheaware_sidecar.canary import NoLogprobsError
-from cacheaware_sidecar.canary_ask import Engine, UnansweredError, ask
-from cacheaware_sidecar.canary_baseline import BaselineError
+from cacheaware_sidecar.canary.ask import Engine, UnansweredError, ask
+from cacheaware_sidecar.canary.baseline_json import BaselineError
+from cacheaware_sidecar.canary.completion import NoLogprobsError
 from cacheaware_sidecar.engine_answers import Answer, answer_tokens, prompt_tokens
 from cacheaware_sidecar.engines import EngineSample, Own
 from cacheaware_sidecar.phase import Phase

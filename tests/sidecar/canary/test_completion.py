@@ -5,9 +5,17 @@ import math
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.sidecar.canary_fakes import ANSWER, chat, completion, run
+from tests.sidecar.canary.fakes import ANSWER, chat, completion, run
 
-from cacheaware_sidecar.canary import PROMPT, NoLogprobsError, Run, Token, Way, body, read
+from cacheaware_sidecar.canary.completion import (
+    PROMPT,
+    NoLogprobsError,
+    Run,
+    Token,
+    Way,
+    body,
+    read,
+)
 
 VLLM_ECHO = {
     "choices": [

@@ -4,14 +4,14 @@ import json
 import math
 
 import pytest
-from tests.sidecar.canary_fakes import baseline, run
+from tests.sidecar.canary.fakes import baseline, run
 
-from cacheaware_sidecar.canary import PROMPT, Way
-from cacheaware_sidecar.canary_ask import Asked
-from cacheaware_sidecar.canary_baseline import BaselineError, as_text
-from cacheaware_sidecar.canary_compare import CONFIRM, REPEATS, Comparison, Identity
-from cacheaware_sidecar.canary_finding import drift
-from cacheaware_sidecar.canary_keeper import FILE, Canary, Verdict
+from cacheaware_sidecar.canary.ask import Asked
+from cacheaware_sidecar.canary.baseline_json import BaselineError, as_text
+from cacheaware_sidecar.canary.compare import CONFIRM, REPEATS, Comparison, Identity
+from cacheaware_sidecar.canary.completion import PROMPT, Way
+from cacheaware_sidecar.canary.finding import drift
+from cacheaware_sidecar.canary.keeper import FILE, Canary, Verdict
 from cacheaware_sidecar.settings import Settings
 
 VLLM = {"model": "m", "engine": "vllm", "version": "0.32.0"}

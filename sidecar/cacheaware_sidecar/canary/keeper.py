@@ -1,6 +1,6 @@
 """What the canary has found out about one pod's engine: its baseline, its last run, its findings.
 
-No loop and no network; `canary_watch` asks. A baseline that the user names is never replaced.
+No loop and no network; `canary.watch` asks. A baseline that the user names is never replaced.
 Where none is named, the pod's own first runs are it: they are kept in the shared folder, so that
 an engine that is restarted in the same pod is held against what it was before.
 """
@@ -11,10 +11,9 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
-from cacheaware_sidecar.canary import PROMPT, Way
-from cacheaware_sidecar.canary_ask import Asked, Question
-from cacheaware_sidecar.canary_baseline import LARGEST, BaselineError, as_text, from_text
-from cacheaware_sidecar.canary_compare import (
+from cacheaware_sidecar.canary.ask import Asked, Question
+from cacheaware_sidecar.canary.baseline_json import LARGEST, BaselineError, as_text, from_text
+from cacheaware_sidecar.canary.compare import (
     CONFIRM,
     REPEATS,
     Baseline,
@@ -27,7 +26,8 @@ from cacheaware_sidecar.canary_compare import (
     is_broken,
     step_of,
 )
-from cacheaware_sidecar.canary_finding import drift, told
+from cacheaware_sidecar.canary.completion import PROMPT, Way
+from cacheaware_sidecar.canary.finding import drift, told
 from cacheaware_sidecar.health import Symptom
 from cacheaware_sidecar.settings import Settings
 from cacheaware_sidecar.small_files import read_small, write_atomically

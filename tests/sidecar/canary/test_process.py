@@ -3,15 +3,15 @@
 import json
 
 import pytest
-from tests.sidecar.canary_fakes import completion, run
+from tests.sidecar.canary.fakes import completion, run
 from tests.sidecar.conftest import ROOT, Sidecar
 
 QUICK = f"""\
 import sys
 sys.path.insert(0, {str(ROOT / "sidecar")!r})
-from cacheaware_sidecar import canary_keeper, canary_watch
-canary_watch.STEP_S = 0.1
-canary_keeper.Canary.pause_s = property(lambda self: 0.1)
+from cacheaware_sidecar.canary import keeper, watch
+watch.STEP_S = 0.1
+keeper.Canary.pause_s = property(lambda self: 0.1)
 from cacheaware_sidecar.__main__ import main
 sys.exit(main([]))
 """

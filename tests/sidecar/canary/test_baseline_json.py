@@ -3,10 +3,10 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.sidecar.canary_fakes import baseline
+from tests.sidecar.canary.fakes import baseline
 
-from cacheaware_sidecar.canary_baseline import BaselineError, as_text, from_text
-from cacheaware_sidecar.canary_compare import compare
+from cacheaware_sidecar.canary.baseline_json import BaselineError, as_text, from_text
+from cacheaware_sidecar.canary.compare import compare
 
 
 def stored(**changes):
