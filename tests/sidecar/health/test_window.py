@@ -3,7 +3,7 @@
 from tests.sidecar.health.pages import AFTER, BEFORE, page
 
 from cacheaware_sidecar.health import look
-from cacheaware_sidecar.health_window import HealthWindow, problem_lines
+from cacheaware_sidecar.health.window import HealthWindow, problem_lines
 
 
 def at(**numbers):
