@@ -16,7 +16,8 @@ from cacheaware.cli.probe import BaselineOption, SaveOption, ended, plain, probe
 if TYPE_CHECKING:
     from cacheaware.doctor.findings import Finding
     from cacheaware_sidecar.canary.ask import Asked
-    from cacheaware_sidecar.canary.compare import Baseline, Comparison
+    from cacheaware_sidecar.canary.baseline import Baseline
+    from cacheaware_sidecar.canary.compare import Comparison
     from cacheaware_sidecar.engine_client import EngineClient
     from cacheaware_sidecar.settings import Settings
 
@@ -243,8 +244,9 @@ async def kind_of(client: "EngineClient") -> str | None:
 
 def of_runs(runs: list[Repeat], text: str | None, healthy: "Baseline | None") -> "Baseline":
     """The runs as a baseline of their own."""
-    from cacheaware_sidecar.canary.compare import Baseline, step_of
+    from cacheaware_sidecar.canary.baseline import Baseline
     from cacheaware_sidecar.canary.completion import PROMPT
+    from cacheaware_sidecar.canary.logit_step import step_of
 
     first = runs[0].asked
     return Baseline(
@@ -262,7 +264,8 @@ def held(healthy: "Baseline", one: Repeat, name: str | None) -> "Comparison":
     Raises:
         BadInputError: they are not of one thing.
     """
-    from cacheaware_sidecar.canary.compare import NotComparableError, check_identity, compare
+    from cacheaware_sidecar.canary.baseline import NotComparableError, check_identity
+    from cacheaware_sidecar.canary.compare import compare
 
     where = "--engine" if name is None else f"--baseline {printable(name)}"
     try:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from cacheaware_sidecar import served_models
-from cacheaware_sidecar.canary.compare import Identity
+from cacheaware_sidecar.canary.baseline import Identity
 from cacheaware_sidecar.canary.completion import NoLogprobsError, Run, Way, body, read
 from cacheaware_sidecar.engine_answers import Answer, is_completion, is_missing, refused, said
 from cacheaware_sidecar.engine_client import CANARY_HEADERS

@@ -9,7 +9,7 @@ import json
 from collections.abc import Sequence
 from typing import Any, Final
 
-from cacheaware_sidecar.canary.compare import FEWEST, MOST, Baseline, Identity
+from cacheaware_sidecar.canary.baseline import FEWEST, MOST, Baseline, Identity
 from cacheaware_sidecar.canary.completion import Run, Token, Way
 from cacheaware_sidecar.clip import clipped
 

@@ -71,6 +71,11 @@ class Run:
     answer: tuple[Token, ...]
 
 
+def texts(tokens: Iterable[Token]) -> tuple[str, ...]:
+    """The tokens without what the model saw of them."""
+    return tuple(each.text for each in tokens)
+
+
 class NoLogprobsError(Exception):
     """The answer tells nothing to compare; one line says why."""
 

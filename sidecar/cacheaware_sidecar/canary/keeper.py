@@ -12,22 +12,19 @@ from pathlib import Path
 from typing import Final
 
 from cacheaware_sidecar.canary.ask import Asked, Question
-from cacheaware_sidecar.canary.baseline_json import LARGEST, BaselineError, as_text, from_text
-from cacheaware_sidecar.canary.compare import (
-    CONFIRM,
+from cacheaware_sidecar.canary.baseline import (
     REPEATS,
     Baseline,
-    Comparison,
     Identity,
     NotComparableError,
     check_alike,
     check_identity,
-    compare,
-    is_broken,
-    step_of,
 )
+from cacheaware_sidecar.canary.baseline_json import LARGEST, BaselineError, as_text, from_text
+from cacheaware_sidecar.canary.compare import CONFIRM, Comparison, compare, is_broken
 from cacheaware_sidecar.canary.completion import PROMPT, Way
 from cacheaware_sidecar.canary.finding import drift, told
+from cacheaware_sidecar.canary.logit_step import step_of
 from cacheaware_sidecar.health import Symptom
 from cacheaware_sidecar.settings import Settings
 from cacheaware_sidecar.small_files import read_small, write_atomically

@@ -2,7 +2,7 @@
 
 import random
 
-from cacheaware_sidecar.canary.compare import Baseline, Identity
+from cacheaware_sidecar.canary.baseline import Baseline, Identity
 from cacheaware_sidecar.canary.completion import Run, Token, Way
 
 PROMPT_TOKENS = 40

@@ -7,19 +7,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.sidecar.canary.fakes import ANSWER, baseline, run
 
-from cacheaware_sidecar.canary.compare import (
-    USUAL_STEP,
+from cacheaware_sidecar.canary.baseline import (
     Identity,
     NotComparableError,
     check_alike,
     check_identity,
-    compare,
-    is_broken,
-    step_of,
-    tolerance,
-    usual_answer,
 )
+from cacheaware_sidecar.canary.compare import compare, is_broken, tolerance, usual_answer
 from cacheaware_sidecar.canary.completion import Run, Token
+from cacheaware_sidecar.canary.logit_step import USUAL_STEP, step_of
 
 
 def test_the_same_model_has_not_drifted():

@@ -7,8 +7,9 @@ import pytest
 from tests.sidecar.canary.fakes import baseline, run
 
 from cacheaware_sidecar.canary.ask import Asked
+from cacheaware_sidecar.canary.baseline import REPEATS, Identity
 from cacheaware_sidecar.canary.baseline_json import BaselineError, as_text
-from cacheaware_sidecar.canary.compare import CONFIRM, REPEATS, Comparison, Identity
+from cacheaware_sidecar.canary.compare import CONFIRM, Comparison
 from cacheaware_sidecar.canary.completion import PROMPT, Way
 from cacheaware_sidecar.canary.finding import drift
 from cacheaware_sidecar.canary.keeper import FILE, Canary, Verdict
