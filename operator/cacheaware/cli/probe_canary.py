@@ -223,11 +223,11 @@ async def asked(  # noqa: PLR0917 - the parts of one question
 async def company(client: "EngineClient", first: "Asked", timeout_s: float) -> None:
     """One request of random words beside the canary; what comes of it doesn't matter."""
     from cacheaware_sidecar import prompts
-    from cacheaware_sidecar.canary.completion import body
+    from cacheaware_sidecar.canary.completion import request_body
 
     dice = random.Random()  # noqa: S311 - words, no secret
     words = prompts.text(dice, dice.randint(*BESIDE_WORDS))
-    asked = {**body(words, first.way, first.identity.model), "max_tokens": BESIDE_TOKENS}
+    asked = {**request_body(words, first.way, first.identity.model), "max_tokens": BESIDE_TOKENS}
     await client.ask(first.way.path, asked, timeout_s)
 
 

@@ -6,7 +6,7 @@ from typing import Any, Final, Protocol
 
 from cacheaware_sidecar import served_models
 from cacheaware_sidecar.canary.baseline import Identity
-from cacheaware_sidecar.canary.completion import NoLogprobsError, Run, Way, body, read
+from cacheaware_sidecar.canary.completion import NoLogprobsError, Run, Way, read_run, request_body
 from cacheaware_sidecar.engine_answers import Answer, is_completion, is_missing, refused, said
 from cacheaware_sidecar.engine_client import CANARY_HEADERS
 
@@ -80,12 +80,12 @@ async def ask(
     model = question.model or _chosen(await engine.models(), question.preferred)
     reasons = []
     for way in question.ways:
-        asked = body(question.prompt, way, model)
+        asked = request_body(question.prompt, way, model)
         answer = await engine.ask(way.path, asked, timeout_s, CANARY_HEADERS)
         if is_completion(answer):
             answered(answer)
             try:
-                run = read(answer.body, way)
+                run = read_run(answer.body, way)
             except NoLogprobsError as error:
                 reasons.append(f"{way}: {error}")
                 continue

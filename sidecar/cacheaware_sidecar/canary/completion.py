@@ -80,7 +80,7 @@ class NoLogprobsError(Exception):
     """The answer tells nothing to compare; one line says why."""
 
 
-def body(prompt: str, way: Way, model: str | None) -> dict[str, Any]:
+def request_body(prompt: str, way: Way, model: str | None) -> dict[str, Any]:
     """The JSON of the request."""
     asked: dict[str, Any] = {"model": model} if model else {}
     asked |= {"max_tokens": MAX_TOKENS, "temperature": 0.0, "seed": SEED}
@@ -91,7 +91,7 @@ def body(prompt: str, way: Way, model: str | None) -> dict[str, Any]:
     return {**asked, "echo": True} if way is Way.ECHO else asked
 
 
-def read(answer: Any, way: Way) -> Run:
+def read_run(answer: Any, way: Way) -> Run:
     """What a completion says; whatever is in it, nothing else is raised.
 
     Raises:

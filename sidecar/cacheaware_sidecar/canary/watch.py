@@ -93,7 +93,7 @@ class CanaryWatch:
         try:
             question = canary.question(self._settings.model, sample.engine)
             asked = await ask(self._engine, question, answered=self._answered)
-            canary.took(asked, self._clock())
+            canary.take(asked, self._clock())
         except (NoLogprobsError, BaselineError) as error:
             canary.does_not_apply(str(error), self._clock())
         except UnansweredError as error:

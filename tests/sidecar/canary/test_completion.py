@@ -13,8 +13,8 @@ from cacheaware_sidecar.canary.completion import (
     Run,
     Token,
     Way,
-    body,
-    read,
+    read_run,
+    request_body,
 )
 
 VLLM_ECHO = {
@@ -42,7 +42,7 @@ VLLM_ECHO = {
 
 
 def test_vllm_tells_of_the_prompt_and_of_the_answer():
-    found = read(VLLM_ECHO, Way.ECHO)
+    found = read_run(VLLM_ECHO, Way.ECHO)
 
     assert [each.text for each in found.prompt] == ["the", " quick"]
     assert [each.logprob for each in found.prompt] == [None, -6.146134376525879]
@@ -51,7 +51,7 @@ def test_vllm_tells_of_the_prompt_and_of_the_answer():
 
 
 def test_without_echo_all_tokens_are_the_answers():
-    found = read(completion(run(prompt=0)), Way.PLAIN)
+    found = read_run(completion(run(prompt=0)), Way.PLAIN)
 
     assert found.prompt == ()
     assert [each.text for each in found.answer] == list(ANSWER)
@@ -61,14 +61,14 @@ def test_the_shape_of_chats_is_read_in_either_route():
     one = run()
 
     for way in Way:
-        found = read(chat(one), way)
+        found = read_run(chat(one), way)
         assert found.prompt == ()
         assert [each.logprob for each in found.answer] == [each.logprob for each in one.answer]
         assert [each.margin for each in found.answer] == pytest.approx([3.0123] * len(ANSWER))
 
 
 def test_an_engine_that_ignores_echo_has_no_prompt():
-    found = read(completion(run(prompt=0)), Way.ECHO)
+    found = read_run(completion(run(prompt=0)), Way.ECHO)
 
     assert found.prompt == ()
     assert len(found.answer) == len(ANSWER)
@@ -100,25 +100,25 @@ def test_an_engine_that_ignores_echo_has_no_prompt():
 )
 def test_an_answer_without_log_probabilities_has_nothing_to_compare(way, answer):
     with pytest.raises(NoLogprobsError):
-        read(answer, way)
+        read_run(answer, way)
 
 
 def test_margins_are_unknown_where_only_one_token_is_told():
     told = {"tokens": ["a"], "token_logprobs": [-1.0], "top_logprobs": [{"a": -1.0}]}
 
-    assert read({"choices": [{"logprobs": told}]}, Way.PLAIN).answer == (Token("a", -1.0),)
+    assert read_run({"choices": [{"logprobs": told}]}, Way.PLAIN).answer == (Token("a", -1.0),)
     del told["top_logprobs"]
-    assert read({"choices": [{"logprobs": told}]}, Way.PLAIN).answer == (Token("a", -1.0),)
+    assert read_run({"choices": [{"logprobs": told}]}, Way.PLAIN).answer == (Token("a", -1.0),)
 
 
 def test_what_is_no_number_is_kept_as_such():
     answer = json.loads(json.dumps(completion(run(shift=math.nan))))
 
-    assert math.isnan(read(answer, Way.ECHO).answer[0].logprob)
+    assert math.isnan(read_run(answer, Way.ECHO).answer[0].logprob)
 
 
 def test_the_request_is_greedy_and_short_in_every_way():
-    asked = {way: body(PROMPT, way, "m") for way in Way}
+    asked = {way: request_body(PROMPT, way, "m") for way in Way}
 
     for each in asked.values():
         assert each["temperature"] == 0
@@ -128,7 +128,7 @@ def test_the_request_is_greedy_and_short_in_every_way():
     assert asked[Way.ECHO]["echo"] is True
     assert "echo" not in asked[Way.PLAIN]
     assert asked[Way.CHAT]["logprobs"] is True
-    assert "model" not in body(PROMPT, Way.PLAIN, None)
+    assert "model" not in request_body(PROMPT, Way.PLAIN, None)
 
 
 def test_ways_know_their_route():
@@ -169,7 +169,7 @@ json_like = st.recursive(
 @given(json_like, st.sampled_from(Way))
 def test_whatever_an_engine_answers_is_a_run_or_has_nothing_to_compare(answer, way):
     try:
-        found = read(answer, way)
+        found = read_run(answer, way)
     except NoLogprobsError:
         return
     assert isinstance(found, Run)

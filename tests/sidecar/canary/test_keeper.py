@@ -37,7 +37,7 @@ def held(tmp_path):
 
 def learn(canary, runs=REPEATS):
     for at in range(runs):
-        canary.took(asked(run(noise=0.01, seed=at)), float(at))
+        canary.take(asked(run(noise=0.01, seed=at)), float(at))
 
 
 def test_off_it_says_nothing(tmp_path):
@@ -62,7 +62,7 @@ def test_without_a_file_the_first_runs_are_the_baseline(canary, tmp_path):
     assert canary.pause_s == 300
     assert json.loads((tmp_path / FILE).read_text())["prompt"] == PROMPT
 
-    canary.took(asked(run(noise=0.01, seed=77)), 20.0)
+    canary.take(asked(run(noise=0.01, seed=77)), 20.0)
     assert canary.state(21.0).verdict == "Same"
     assert canary.state(21.0).tokens == 55
 
@@ -73,7 +73,7 @@ def test_what_was_learned_outlives_the_sidecar(canary, tmp_path):
     learn(again, 3)
 
     assert again.state(9.0).baseline == "learned"
-    again.took(asked(run(weights=8)), 20.0)
+    again.take(asked(run(weights=8)), 20.0)
     assert again.verdict is Verdict.DRIFTED
 
 
@@ -81,7 +81,7 @@ def test_what_cannot_be_read_is_learned_anew(canary, tmp_path):
     learn(canary)
     (tmp_path / FILE).write_text("{")
     again = Canary(Settings(shared_dir=str(tmp_path), canary_seconds=300))
-    again.took(asked(), 1.0)
+    again.take(asked(), 1.0)
 
     assert again.reason == "1 of 8 runs of the baseline"
 
@@ -89,10 +89,10 @@ def test_what_cannot_be_read_is_learned_anew(canary, tmp_path):
 @pytest.mark.parametrize("other", [{"model": "n"}, {"version": "0.33.0"}, {"engine": "sglang"}])
 def test_another_model_or_version_is_learned_anew_and_no_alarm(canary, other):
     learn(canary)
-    canary.took(asked(run(weights=8), **other), 20.0)
+    canary.take(asked(run(weights=8), **other), 20.0)
 
     assert canary.verdict is Verdict.LEARNING
-    assert canary.in_row == 0
+    assert canary.drifted_runs == 0
 
 
 def test_a_disk_that_is_full_does_not_end_it(tmp_path):
@@ -103,7 +103,7 @@ def test_a_disk_that_is_full_does_not_end_it(tmp_path):
 
 
 def test_a_broken_model_is_not_learned(canary):
-    canary.took(asked(run(shift=math.nan)), 1.0)
+    canary.take(asked(run(shift=math.nan)), 1.0)
 
     assert canary.verdict is Verdict.NOT_APPLICABLE
     assert "no number" in canary.reason
@@ -112,7 +112,7 @@ def test_a_broken_model_is_not_learned(canary):
 def test_a_drift_is_a_finding_when_it_was_seen_three_times_on_end(held):
     for at in range(1, CONFIRM + 1):
         assert held.findings == ()
-        held.took(asked(run(shift=0.2)), float(at))
+        held.take(asked(run(shift=0.2)), float(at))
         assert held.verdict is Verdict.DRIFTED
         assert held.pause_s == (60 if at < CONFIRM else 300)
     (found,) = held.findings
@@ -120,7 +120,7 @@ def test_a_drift_is_a_finding_when_it_was_seen_three_times_on_end(held):
     assert "0.2" in found.message
     assert held.state(9.0).drifted_runs == 3
 
-    held.took(asked(run(noise=0.01, seed=3)), 9.0)
+    held.take(asked(run(noise=0.01, seed=3)), 9.0)
     assert held.findings == ()
     assert held.verdict is Verdict.SAME
 
@@ -128,7 +128,7 @@ def test_a_drift_is_a_finding_when_it_was_seen_three_times_on_end(held):
 @pytest.mark.parametrize("one", [run(weights=8), run(shift=math.nan)], ids=["other", "nan"])
 def test_it_is_an_error_beyond_any_doubt_alone(held, one):
     for at in range(CONFIRM):
-        held.took(asked(one), float(at))
+        held.take(asked(one), float(at))
 
     assert [each.severity for each in held.findings] == ["error"]
 
@@ -136,7 +136,7 @@ def test_it_is_an_error_beyond_any_doubt_alone(held, one):
 def test_a_turned_token_is_told(held):
     other = run(answer=(" other",) * 16)
     for at in range(CONFIRM):
-        held.took(asked(other), float(at))
+        held.take(asked(other), float(at))
 
     assert "100% of the answer's tokens are others, from token 1 on" in held.findings[0].message
     assert "no tie" in held.findings[0].message
@@ -153,8 +153,8 @@ def test_a_turned_token_is_told(held):
 )
 def test_a_file_of_another_model_is_not_comparable_and_no_alarm(held, answer, said):
     for at in range(CONFIRM):
-        held.took(asked(run(shift=0.2)), float(at))
-    held.took(answer, 9.0)
+        held.take(asked(run(shift=0.2)), float(at))
+    held.take(answer, 9.0)
 
     assert held.verdict is Verdict.NOT_COMPARABLE
     assert said in held.reason
@@ -188,7 +188,7 @@ def test_a_file_is_read_as_it_is_now(held, tmp_path):
 
 
 def test_runs_without_an_answer_change_no_verdict(held):
-    held.took(asked(), 1.0)
+    held.take(asked(), 1.0)
     held.failed("no answer within 30 s")
     assert held.verdict is Verdict.SAME
     assert held.reason == "the last run failed: no answer within 30 s"
@@ -202,12 +202,12 @@ def test_runs_without_an_answer_change_no_verdict(held):
 
 def test_another_engine_begins_without_a_verdict_but_with_the_baseline(held):
     for at in range(CONFIRM):
-        held.took(asked(run(shift=0.2)), float(at))
+        held.take(asked(run(shift=0.2)), float(at))
     held.forget_engine()
 
     assert held.findings == ()
     assert held.state(9.0).verdict is None
-    held.took(asked(), 9.0)
+    held.take(asked(), 9.0)
     assert held.verdict is Verdict.SAME
 
 
