@@ -16,7 +16,6 @@ from cacheaware.model.work import Phase
 
 WIDTH = 100
 SHAPE = 36
-KIBI = 2**10
 GIB = 2**30
 
 

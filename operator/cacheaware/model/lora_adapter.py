@@ -26,11 +26,6 @@ class Adapter:
     tensors: tuple[Tensor, ...]
     config: dict[str, Any] | None
 
-    @property
-    def is_torch(self) -> bool:
-        """Whether torch.save wrote it."""
-        return self.weights.suffix != ".safetensors"
-
 
 def read_adapter(path: Path) -> Adapter:
     """An adapter from its folder or its file of tensors.

@@ -61,11 +61,10 @@ MATRIX_OF = {tail: matrix for matrix, tails in MATRICES.items() for tail in tail
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The modules that a path means, and how they were found."""
+    """The modules that a path means."""
 
     modules: tuple[Module, ...]
     """One; all parts where the path names a fusion of them."""
-    exact: bool
     part: int | None = None
     """Where the base has a fusion and the path names a part: which one."""
     matrix: Matrix | None = None
@@ -97,7 +96,7 @@ class Base:
     def find(self, path: str) -> Found | str:
         """The modules that a path means, or why there is none."""
         if module := self.modules.get(path):
-            return Found((module,), exact=True)
+            return Found((module,))
         core = core_of(path) or flat_core_of(path, self)
         if core is None:
             return self.by_name(path)
@@ -113,7 +112,7 @@ class Base:
         text = [one for one in same if not OUTSIDE.search(one.name)]
         wanted = [one for one in same if OUTSIDE.search(one.name)] if OUTSIDE.search(path) else text
         if len(wanted) == 1:
-            return Found((wanted[0],), exact=False)
+            return Found((wanted[0],))
         names = ", ".join(one.name for one in same)
         return f"it may be any of {names}"
 
@@ -127,7 +126,7 @@ class Base:
             and (one.name.endswith(f".{last}") or one.name.replace(".", "_").endswith(last))
         ]
         if len(same) == 1:
-            return Found((same[0],), exact=False)
+            return Found((same[0],))
         return "the model has no such module"
 
     def by_role(self, layer: int, tail: str) -> Found | str:
@@ -137,13 +136,13 @@ class Base:
             return f"a layer of this model has no {tail}"
         roles = self.roles(layer)
         if matrix in roles:
-            return Found((roles[matrix],), exact=False, matrix=matrix)
+            return Found((roles[matrix],), matrix=matrix)
         parts = FUSED.get(matrix, ())
         if parts and all(one in roles for one in parts):
-            return Found(tuple(roles[one] for one in parts), exact=False, matrix=matrix)
+            return Found(tuple(roles[one] for one in parts), matrix=matrix)
         for fused, members in FUSED.items():
             if matrix in members and fused in roles:
-                return Found((roles[fused],), exact=False, part=members.index(matrix), matrix=fused)
+                return Found((roles[fused],), part=members.index(matrix), matrix=fused)
         return f"a layer of this model has nothing that does what {tail} does"
 
     def roles(self, layer: int) -> dict[Matrix, Module]:

@@ -46,11 +46,6 @@ class Outcome:
     unsure: int
     reason: str
 
-    @property
-    def whole(self) -> bool:
-        """Whether every tensor arrives."""
-        return not self.refused and not self.dropped and not self.unsure
-
 
 @dataclass(frozen=True, slots=True)
 class Case:

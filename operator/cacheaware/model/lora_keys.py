@@ -50,7 +50,6 @@ class Style(StrEnum):
 class Key:
     """A key taken apart."""
 
-    raw: str
     path: str
     """The module as written, without wrappers."""
     part: Part
@@ -95,19 +94,19 @@ def key_of(raw: str) -> Key | None:
     for ending, style in ENDINGS:
         if found := ending.search(raw):
             part = DOWN_UP[found["part"].lower()]
-            return key(raw, raw[: found.start()], part, style)
+            return key(raw[: found.start()], part, style)
     for ending, part, style in OTHERS:
         if found := ending.search(raw):
-            return key(raw, raw[: found.start()], part, style)
+            return key(raw[: found.start()], part, style)
     return None
 
 
-def key(raw: str, path: str, part: Part, style: Style) -> Key:
+def key(path: str, part: Part, style: Style) -> Key:
     """A key whose wrappers are taken off its path."""
     bare, prefixes = unwrapped(path)
     if style is Style.KOHYA and "." not in bare:
         bare = FLAT.sub("", bare)
-    return Key(raw, bare, part, style, prefixes)
+    return Key(bare, part, style, prefixes)
 
 
 def unwrapped(path: str) -> tuple[str, int]:

@@ -5,7 +5,7 @@ of its blocks holds data, so there are bounds: each sequence leaves at most bloc
 last block empty, half of that on average where lengths are spread over several blocks.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -18,31 +18,6 @@ VLLM_LEAST: Final = 16
 VLLM_SIZES: Final = frozenset({32, 64, 128, 256})
 """Above the least; others are the size of a hybrid model's state, which nobody sets."""
 VLLM_LIKE: Final = frozenset({"vllm", "inference-sim"})
-
-
-@dataclass(frozen=True, slots=True)
-class Occupancy:
-    """How much of the blocks of some sequences holds data."""
-
-    slots: int
-    """Token slots of the blocks that are taken."""
-    tokens: int
-
-    @property
-    def share(self) -> float | None:
-        """Of the slots that are taken, those that hold a token; None of none."""
-        return self.tokens / self.slots if self.slots else None
-
-
-def occupancy(lengths: Iterable[int], block_size: int) -> Occupancy:
-    """What sequences of these lengths, in tokens, make of blocks of this size.
-
-    >>> found = occupancy([17] * 333, 16)
-    >>> found.slots, round(found.share, 3)
-    (10656, 0.531)
-    """
-    known = list(lengths)
-    return Occupancy(sum(-(-one // block_size) * block_size for one in known), sum(known))
 
 
 @dataclass(frozen=True, slots=True)

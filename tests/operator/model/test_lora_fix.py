@@ -115,7 +115,7 @@ def test_a_style_is_told_and_its_copy_binds_everywhere_with_the_same_numbers(tmp
     _, proof = copied(tmp_path, read, base)
     assert proof.findings == ()
     assert all(one.binds for one in proof.lines)
-    assert [one.whole for one in proof.engines] == [True] * 4
+    assert [one.binds for one in proof.engines] == [len(proof.lines)] * 4
     wanted = every(STYLES["peft"])
     assert read_back(tmp_path / "out" / "adapter_model.safetensors") == {
         key: (shape, values) for key, (shape, values) in wanted.items()

@@ -3,7 +3,7 @@
 import pytest
 
 from cacheaware_sidecar.health import ERROR, Looks, examine, look
-from cacheaware_sidecar.health.blocks import occupancy, waste_of
+from cacheaware_sidecar.health.blocks import waste_of
 from cacheaware_sidecar.health.looks import sequences_that_fit
 from cacheaware_sidecar.health.pressure import is_storm
 
@@ -37,12 +37,20 @@ def test_no_public_page_shows_an_error_but_the_one_with_a_queue_of_thousands(sha
 
 def test_blocks_of_17_tokens_are_half_empty_though_the_gauge_reads_two_thirds(case):
     given, right = case("065", "input.json"), case("065", "expect.json")
-    count, each = given["sequences"]["count"], given["sequences"]["tokensEach"]
-    found = occupancy([each] * count, given["blockSize"])
-    pool = given["blockSize"] * given["numGpuBlocks"]
-    assert round(found.share, 3) == right["occupancy"]
-    assert round(1 - found.share, 3) == right["fragmentation"]
-    assert round(found.tokens / pool, 3) == right["pool_token_use"]
+    page = (
+        f'vllm:num_requests_running{{engine="0"}} {given["sequences"]["count"]}\n'
+        f'vllm:kv_cache_usage_perc{{engine="0"}} {given["kv_cache_usage_perc"]}\n'
+        f'vllm:cache_config_info{{engine="0",block_size="{given["blockSize"]}",'
+        f'num_gpu_blocks="{given["numGpuBlocks"]}"}} 1\n'
+    )
+    told = f'vllm:kv_cache_token_usage_perc{{engine="0"}} {right["pool_token_use"]}\n'
+    bounds = waste_of(Looks(look(page.encode())))
+    assert not bounds.measured
+    assert bounds.least <= right["fragmentation"] <= bounds.most + 0.001  # the gauge is rounded
+    measured = waste_of(Looks(look((page + told).encode())))
+    assert measured.measured
+    assert measured.expected == pytest.approx(right["fragmentation"], abs=0.001)
+    assert 1 - measured.expected == pytest.approx(right["occupancy"], abs=0.001)
 
 
 def test_the_bounds_of_a_page_hold_the_true_fragmentation():

@@ -14,9 +14,6 @@ from transformers import AutoConfig, AutoModel
 from cacheaware.model.probes.loaded import ProbeError
 from cacheaware.model.rope import PRECISIONS, Rope, checkpoints, rounded, table
 
-NARROW = {"float64": torch.float64, "float32": torch.float32, "bfloat16": torch.bfloat16,
-          "float16": torch.float16}  # fmt: skip
-
 
 @dataclass(frozen=True, slots=True)
 class Gap:
@@ -69,10 +66,10 @@ def compared(path: str, rope: Rope, length: int, found: Any) -> list[Gap]:
     """A table against the reference, at each precision that it holds."""
     wanted = table(rope, checkpoints(length))
     got = found.detach().double().cpu().flatten().tolist()
+    pairs = list(zip(wanted, got, strict=True))
+    largest = max(abs(one - two) for one, two in pairs)
     told = []
     for precision in PRECISIONS[1:]:
-        pairs = list(zip(wanted, got, strict=True))
         unequal = sum(rounded(one, precision) != rounded(two, precision) for one, two in pairs)
-        largest = max(abs(one - two) for one, two in pairs)
         told.append(Gap(path, precision, unequal, len(pairs), largest))
     return told
