@@ -6,9 +6,9 @@ import sys
 
 import pytest
 
-from cacheaware.model.lora_safetensors import read_safetensors, write_safetensors
-from cacheaware.model.lora_tensors import LoraFileError
-from cacheaware.model.lora_torch import read_torch
+from cacheaware.model.lora.safetensors_file import read_safetensors, write_safetensors
+from cacheaware.model.lora.tensors import LoraFileError
+from cacheaware.model.lora.torch_file import read_torch
 
 pytestmark = pytest.mark.probe
 
@@ -81,5 +81,5 @@ def test_a_whole_module_is_refused(torch, tmp_path):
 
 
 def test_reading_an_adapter_loads_no_torch(tmp_path):
-    code = "import sys, cacheaware.model.lora_fix; sys.exit('torch' in sys.modules)"
+    code = "import sys, cacheaware.model.lora.fix; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -14,10 +14,10 @@ from cacheaware.cli.errors import BadInputError
 from cacheaware.cli.output import Format, OutputOption, print_json, print_table
 
 if TYPE_CHECKING:
-    from cacheaware.model.lora_adapter import Adapter
-    from cacheaware.model.lora_base import Base
-    from cacheaware.model.lora_check import Report
-    from cacheaware.model.lora_fix import Fixed
+    from cacheaware.model.lora.adapter import Adapter
+    from cacheaware.model.lora.base_model import Base
+    from cacheaware.model.lora.check import Report
+    from cacheaware.model.lora.fix import Fixed
 
 lora = typer.Typer(help="Whether a LoRA adapter binds to its base model.", no_args_is_help=True)
 app.add_typer(lora, name="lora")
@@ -50,7 +50,7 @@ def check(
     Nothing of a torch file is executed. Exit code 1: a tensor doesn't bind as it is, or something
     else is wrong with the adapter.
     """
-    from cacheaware.model.lora_check import check as checked
+    from cacheaware.model.lora.check import check as checked
 
     base = base_at(config)
     read = adapter_at(adapter)
@@ -78,9 +78,9 @@ def fix(
     The input is never written to. Exit code 1: a tensor was left out, or something is still wrong
     with the copy.
     """
-    from cacheaware.model.lora_check import check as checked
-    from cacheaware.model.lora_fix import fixed, write
-    from cacheaware.model.lora_tensors import LoraFileError
+    from cacheaware.model.lora.check import check as checked
+    from cacheaware.model.lora.fix import fixed, write
+    from cacheaware.model.lora.tensors import LoraFileError
 
     base = base_at(config)
     read = adapter_at(adapter)
@@ -145,7 +145,7 @@ def base_at(name: str) -> "Base":
         BadInputError: the file is bad, or its architecture isn't known.
     """
     from cacheaware.model.architecture import UnknownArchitectureError
-    from cacheaware.model.lora_base import base_of
+    from cacheaware.model.lora.base_model import base_of
     from cacheaware_sidecar.kv import ConfigError
 
     found: list[Document] = list(documents([name]))
@@ -163,8 +163,8 @@ def adapter_at(name: str) -> "Adapter":
     Raises:
         BadInputError: it can't be read as one.
     """
-    from cacheaware.model.lora_adapter import read_adapter
-    from cacheaware.model.lora_tensors import LoraFileError
+    from cacheaware.model.lora.adapter import read_adapter
+    from cacheaware.model.lora.tensors import LoraFileError
 
     if "\0" in name:
         raise BadInputError(f"ADAPTER is {printable(name)!r}: allowed is a folder's or file's name")
@@ -180,7 +180,7 @@ def adapter_at(name: str) -> "Adapter":
 
 def as_json(report: "Report", adapter: "Adapter") -> dict[str, Any]:
     """The JSON output; its keys are stable."""
-    from cacheaware.model.lora_base import Found
+    from cacheaware.model.lora.base_model import Found
 
     return {
         "adapter": printable(str(adapter.weights)),

@@ -157,7 +157,7 @@ def guarded(call: Callable[[], T]) -> T:
         BadInputError: for what it can't work with.
     """
     from cacheaware.model.baselines import BaselineError
-    from cacheaware.model.lora_tensors import LoraFileError
+    from cacheaware.model.lora.tensors import LoraFileError
     from cacheaware.model.probes.loaded import ProbeError
 
     try:

@@ -13,12 +13,12 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 from transformers.utils import logging
 
-from cacheaware.model.lora_adapter import CONFIG, read_adapter
-from cacheaware.model.lora_base import Base
-from cacheaware.model.lora_check import check
-from cacheaware.model.lora_config import faults
-from cacheaware.model.lora_keys import Part
-from cacheaware.model.lora_tensors import LoraFileError, Tensor
+from cacheaware.model.lora.adapter import CONFIG, read_adapter
+from cacheaware.model.lora.adapter_config import faults
+from cacheaware.model.lora.base_model import Base
+from cacheaware.model.lora.check import check
+from cacheaware.model.lora.keys import Part
+from cacheaware.model.lora.tensors import LoraFileError, Tensor
 from cacheaware.model.modules import Form, Module, Role
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from cacheaware.model.lora_base import Base, Found, core_of
-from cacheaware.model.lora_keys import PEFT_PREFIX, Key, Part, peft_name
+from cacheaware.model.lora.base_model import Base, Found, core_of
+from cacheaware.model.lora.keys import PEFT_PREFIX, Key, Part, peft_name
 
 VLLM_ENDING = re.compile(r"\.(?:lora_[AB]\.weight|lora_embedding_[AB])$")
 VLLM_SKIPS = re.compile(r"\.(?:embed_tokens|lm_head)\.base_layer\.weight$")

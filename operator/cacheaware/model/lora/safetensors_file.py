@@ -12,7 +12,7 @@ from math import prod
 from pathlib import Path
 from typing import Any, TypeGuard
 
-from cacheaware.model.lora_tensors import SIZES, LoraFileError, Tensor
+from cacheaware.model.lora.tensors import SIZES, LoraFileError, Tensor
 
 LARGEST_HEADER = 100_000_000
 LENGTH = 8

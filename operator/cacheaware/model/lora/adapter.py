@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cacheaware.model.lora_safetensors import read_safetensors
-from cacheaware.model.lora_tensors import LoraFileError, Tensor
-from cacheaware.model.lora_torch import read_torch
+from cacheaware.model.lora.safetensors_file import read_safetensors
+from cacheaware.model.lora.tensors import LoraFileError, Tensor
+from cacheaware.model.lora.torch_file import read_torch
 
 WEIGHTS = (
     "adapter_model.safetensors", "adapter_model.bin", "adapter_model.pt",

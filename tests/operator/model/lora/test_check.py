@@ -5,12 +5,12 @@ import json
 import pytest
 from tests.operator.model.adapters import LLAMA, RANK, adapter, pair, safetensors, tensor
 
-from cacheaware.model.lora_adapter import read_adapter
-from cacheaware.model.lora_base import base_of
-from cacheaware.model.lora_check import check
-from cacheaware.model.lora_engines import refused_by_vllm
-from cacheaware.model.lora_keys import key_of
-from cacheaware.model.lora_tensors import LoraFileError
+from cacheaware.model.lora.adapter import read_adapter
+from cacheaware.model.lora.base_model import base_of
+from cacheaware.model.lora.check import check
+from cacheaware.model.lora.engines import refused_by_vllm
+from cacheaware.model.lora.keys import key_of
+from cacheaware.model.lora.tensors import LoraFileError
 
 NAME = "base_model.model.model.layers.0.self_attn"
 Q = pair(f"{NAME}.q_proj.lora_A.weight", f"{NAME}.q_proj.lora_B.weight", "q_proj")

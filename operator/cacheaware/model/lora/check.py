@@ -6,12 +6,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from cacheaware.doctor.findings import Finding, Severity, worst_first
-from cacheaware.model.lora_adapter import Adapter
-from cacheaware.model.lora_base import OUTSIDE, Base, Found, core_of
-from cacheaware.model.lora_config import faults, layers_of, missing
-from cacheaware.model.lora_engines import Case, Outcome, outcomes, refused_by_vllm
-from cacheaware.model.lora_keys import Key, Part, Style, key_of, peft_name
-from cacheaware.model.lora_tensors import (
+from cacheaware.model.lora.adapter import Adapter
+from cacheaware.model.lora.adapter_config import faults, layers_of, missing
+from cacheaware.model.lora.base_model import OUTSIDE, Base, Found, core_of
+from cacheaware.model.lora.engines import Case, Outcome, outcomes, refused_by_vllm
+from cacheaware.model.lora.keys import Key, Part, Style, key_of, peft_name
+from cacheaware.model.lora.tensors import (
     EIGHT_BIT_FLOATS,
     EXPONENTS,
     Tensor,

@@ -13,13 +13,13 @@ from pathlib import Path
 from struct import unpack
 from typing import Any
 
-from cacheaware.model.lora_adapter import CONFIG, Adapter
-from cacheaware.model.lora_base import Base, Found, Matrix
-from cacheaware.model.lora_check import Line, line_of
-from cacheaware.model.lora_config import faults
-from cacheaware.model.lora_keys import Key, Part, Style, peft_name
-from cacheaware.model.lora_safetensors import write_safetensors
-from cacheaware.model.lora_tensors import SIZES, LoraFileError, Tensor, rows_of, transposed
+from cacheaware.model.lora.adapter import CONFIG, Adapter
+from cacheaware.model.lora.adapter_config import faults
+from cacheaware.model.lora.base_model import Base, Found, Matrix
+from cacheaware.model.lora.check import Line, line_of
+from cacheaware.model.lora.keys import Key, Part, Style, peft_name
+from cacheaware.model.lora.safetensors_file import write_safetensors
+from cacheaware.model.lora.tensors import SIZES, LoraFileError, Tensor, rows_of, transposed
 from cacheaware.model.modules import Module
 
 WEIGHTS = "adapter_model.safetensors"

@@ -16,11 +16,11 @@ from tests.operator.model.adapters import (
     tensor,
 )
 
-from cacheaware.model.lora_adapter import read_adapter
-from cacheaware.model.lora_base import base_of
-from cacheaware.model.lora_check import check
-from cacheaware.model.lora_fix import fixed, write
-from cacheaware.model.lora_tensors import LoraFileError
+from cacheaware.model.lora.adapter import read_adapter
+from cacheaware.model.lora.base_model import base_of
+from cacheaware.model.lora.check import check
+from cacheaware.model.lora.fix import fixed, write
+from cacheaware.model.lora.tensors import LoraFileError
 
 PEFT = "base_model.model."
 WORDS = {

@@ -19,7 +19,7 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
-from cacheaware.model.lora_tensors import SIZES, LoraFileError, Tensor
+from cacheaware.model.lora.tensors import SIZES, LoraFileError, Tensor
 
 LARGEST_PICKLE = 64 * 1024 * 1024
 """Bytes of data.pkl; that of an adapter with 10,000 tensors has 2 MB."""

@@ -1,7 +1,7 @@
 """What the key of an adapter's tensor means, whoever wrote it.
 
 A key is a path to a module and an ending. The endings of a dozen writers are known by name; the
-paths are matched against the modules of the base model (`lora_base`).
+paths are matched against the modules of the base model (`base_model`).
 """
 
 import re

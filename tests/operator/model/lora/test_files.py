@@ -21,9 +21,9 @@ from tests.operator.model.adapters import (
     torch_file,
 )
 
-from cacheaware.model.lora_safetensors import read_safetensors, write_safetensors
-from cacheaware.model.lora_tensors import LoraFileError, Tensor, rows_of, transposed, values_of
-from cacheaware.model.lora_torch import read_torch
+from cacheaware.model.lora.safetensors_file import read_safetensors, write_safetensors
+from cacheaware.model.lora.tensors import LoraFileError, Tensor, rows_of, transposed, values_of
+from cacheaware.model.lora.torch_file import read_torch
 
 
 def floats(one):

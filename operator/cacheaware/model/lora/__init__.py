@@ -1,0 +1,1 @@
+"""LoRA adapters: whether one binds to its base model (`check`), and a copy that does (`fix`)."""
