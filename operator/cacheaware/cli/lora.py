@@ -197,7 +197,7 @@ def as_json(report: "Report", adapter: "Adapter") -> dict[str, Any]:
                 "binds": one.binds,
                 "why": None if one.binds or isinstance(one.found, Found) else one.found,
             }
-            for one in report.lines
+            for one in report.matches
         ],
         "engines": [asdict(one) for one in report.engines],
         "findings": [asdict(one) for one in report.findings],
@@ -208,8 +208,8 @@ def show(report: "Report") -> None:
     """The report as a person reads it."""
     from cacheaware.cli.doctor_view import WIDTH, lines
 
-    binds = sum(one.binds for one in report.lines)
-    typer.echo(f"{len(report.lines)} tensors, {binds} under the key that PEFT writes\n")
+    binds = sum(one.binds for one in report.matches)
+    typer.echo(f"{len(report.matches)} tensors, {binds} under the key that PEFT writes\n")
     rows = [
         (one.engine, one.binds, one.refused, one.dropped, one.unsure, printable(one.reason))
         for one in report.engines

@@ -10,20 +10,20 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from struct import unpack
+from struct import calcsize, unpack
 from typing import Any
 
 from cacheaware.model.lora.adapter import CONFIG, Adapter
 from cacheaware.model.lora.adapter_config import faults
 from cacheaware.model.lora.base_model import Base, Found, Matrix
-from cacheaware.model.lora.check import Line, line_of
 from cacheaware.model.lora.keys import Key, Part, Style, peft_name
+from cacheaware.model.lora.matches import FIRST_HALVES, Match, match_of
 from cacheaware.model.lora.safetensors_file import write_safetensors
 from cacheaware.model.lora.tensors import SIZES, LoraFileError, Tensor, rows_of, transposed
 from cacheaware.model.modules import Module
 
 WEIGHTS = "adapter_model.safetensors"
-ALPHA_FORMATS = {"F32": "<f", "F16": "<e", "F64": "<d"}
+ALPHA_FORMATS = {"F32": "<f", "BF16": "<f", "F16": "<e", "F64": "<d"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +56,12 @@ def fixed(adapter: Adapter, base: Base) -> Fixed:
     """
     if wrong := faults(adapter.config or {}):
         raise LoraFileError(f"{CONFIG}: {wrong[0]}")
-    lines = [line_of(one, base) for one in adapter.tensors]
-    alphas = alphas_of(lines)
+    matches = [match_of(one, base) for one in adapter.tensors]
+    alphas = alphas_of(matches)
     placed: list[Placed] = []
     left: list[tuple[str, str]] = []
-    parts: dict[tuple[str, Part], list[Line]] = defaultdict(list)
-    for one in lines:
+    parts: dict[tuple[str, Part], list[Match]] = defaultdict(list)
+    for one in matches:
         if one.key is None or isinstance(one.found, str):
             if not one.helper:
                 left.append((one.tensor.name, one.shown))
@@ -82,43 +82,49 @@ def fixed(adapter: Adapter, base: Base) -> Fixed:
     return Fixed(tuple(placed), config_for(placed, adapter.config or {}), tuple(left))
 
 
-def alphas_of(lines: Iterable[Line]) -> dict[str, float]:
+def alphas_of(matches: Iterable[Match]) -> dict[str, float]:
     """The `alpha` tensors of kohya's files, by path."""
-    told = {}
-    for one in lines:
-        if one.key and one.key.part is Part.ALPHA:
-            form, data = ALPHA_FORMATS.get(one.tensor.dtype), one.tensor.read()
-            if one.tensor.dtype == "BF16":
-                form, data = "<f", b"\0\0" + data
-            if form and len(data) == len(one.tensor.read()) * (
-                2 if one.tensor.dtype == "BF16" else 1
-            ):
-                told[one.key.path] = float(unpack(form, data)[0])
-    return told
+    alphas = {
+        one.key.path: alpha_of(one.tensor)
+        for one in matches
+        if one.key and one.key.part is Part.ALPHA
+    }
+    return {path: alpha for path, alpha in alphas.items() if alpha is not None}
 
 
-def plain(line: Line, key: Key, module: Module, alphas: Mapping[str, float]) -> Placed:
+def alpha_of(tensor: Tensor) -> float | None:
+    """The one number of an `alpha` tensor; None where it is not one float."""
+    data = tensor.read()
+    if tensor.dtype == "BF16":
+        data = b"\0\0" + data  # the upper half of a float32
+    form = ALPHA_FORMATS.get(tensor.dtype)
+    return float(unpack(form, data)[0]) if form and len(data) == calcsize(form) else None
+
+
+def plain(match: Match, key: Key, module: Module, alphas: Mapping[str, float]) -> Placed:
     """A tensor of one module under its key; transposed where it has to be."""
     name = peft_name(module.name, key.part)
-    tensor = transposed(line.tensor, name) if line.transposed else replace(line.tensor, name=name)
+    tensor = (
+        transposed(match.tensor, name) if match.transposed else replace(match.tensor, name=name)
+    )
     return Placed(tensor, module.name, key.part, alphas.get(key.path))
 
 
 def cut(
-    line: Line, base: Base, left: list[tuple[str, str]], alphas: Mapping[str, float]
+    match: Match, base: Base, left: list[tuple[str, str]], alphas: Mapping[str, float]
 ) -> list[Placed]:
     """A fusion's tensor for each of its parts: lora_A whole, lora_B by rows."""
-    key, found = line.key, line.found
+    key, found = match.key, match.found
     if key is None or isinstance(found, str):
         return []
-    tensor = transposed(line.tensor, line.tensor.name) if line.transposed else line.tensor
+    tensor = transposed(match.tensor, match.tensor.name) if match.transposed else match.tensor
     ranges = rows_by_part(key, found, base)
     total = sum(one.outputs for one in found.modules)
     if key.part not in {Part.A, Part.B} or ranges is None:
-        left.append((line.tensor.name, "how its rows belong to the parts isn't known"))
+        left.append((match.tensor.name, "how its rows belong to the parts isn't known"))
         return []
     if key.part is Part.B and tensor.shape[:1] != (total,):
-        left.append((line.tensor.name, f"has {tensor.shape[:1]} rows, the parts have {total}"))
+        left.append((match.tensor.name, f"has {tensor.shape[:1]} rows, the parts have {total}"))
         return []
     told = []
     for module, rows in zip(found.modules, ranges, strict=True):
@@ -153,39 +159,39 @@ def rows_by_part(key: Key, found: Found, base: Base) -> list[tuple[tuple[int, in
 
 
 def joined(
-    parts: Mapping[tuple[str, Part], list[Line]], base: Base,
+    parts: Mapping[tuple[str, Part], list[Match]], base: Base,
     left: list[tuple[str, str]], alphas: Mapping[str, float],
 ) -> list[Placed]:  # fmt: skip
     """Parts as one: lora_A stacked, lora_B block by block; the rank is the sum of theirs."""
     told: list[Placed] = []
     for name in sorted({name for name, _ in parts}):
         halves = {part: slots_of(parts.get((name, part), [])) for part in (Part.A, Part.B)}
-        lines = [one for part in (Part.A, Part.B) for one in parts.get((name, part), [])]
+        matches = [one for part in (Part.A, Part.B) for one in parts.get((name, part), [])]
         left += [
             (one.tensor.name, "a fusion has no place for it")
             for (own, part), some in parts.items()
             if own == name and part not in halves
             for one in some
         ]
-        if not lines:
+        if not matches:
             continue
-        first = lines[0]
+        first = matches[0]
         sizes = base.part_sizes(first.found) if isinstance(first.found, Found) else None
         if sizes is None or not joinable(halves[Part.A], halves[Part.B], sizes):
-            left += [(one.tensor.name, "its parts don't make a whole") for one in lines]
+            left += [(one.tensor.name, "its parts don't make a whole") for one in matches]
             continue
         down, up = stacked(halves[Part.A], name), blocks(halves[Part.B], name, sizes)
-        own = {alphas[one.key.path] for one in lines if one.key and one.key.path in alphas}
+        own = {alphas[one.key.path] for one in matches if one.key and one.key.path in alphas}
         alpha = own.pop() * len(halves[Part.A]) if len(own) == 1 else None
         told += [Placed(down, name, Part.A, alpha), Placed(up, name, Part.B, alpha)]
     return told
 
 
-def slots_of(lines: list[Line]) -> dict[int, Tensor]:
+def slots_of(matches: list[Match]) -> dict[int, Tensor]:
     """Tensors by which part of the fusion they are."""
     return {
         one.found.part: one.tensor
-        for one in lines
+        for one in matches
         if isinstance(one.found, Found) and one.found.part is not None
     }
 
@@ -241,7 +247,7 @@ def config_for(placed: Iterable[Placed], config: Mapping[str, Any]) -> dict[str,
     found: dict[str, int] = {}
     alphas: dict[str, float] = {}
     for one in placed:
-        if one.part in {Part.A, Part.EMBEDDING_A}:
+        if one.part in FIRST_HALVES:
             found[one.module] = one.tensor.shape[0]
             if one.alpha is not None:
                 alphas[one.module] = one.alpha

@@ -112,7 +112,7 @@ def adapted(model: Any, folder: Path) -> tuple[int, int]:
     modules = {name: one for name, one in model.named_modules() if isinstance(one, torch.nn.Linear)}
     report = check(adapter, base_of_model(modules))
     halves: dict[str, dict[Part, Tensor]] = {}
-    for one in report.lines:
+    for one in report.matches:
         if one.binds and one.key is not None and one.key.part in {Part.A, Part.B}:
             halves.setdefault(one.key.path, {})[one.key.part] = one.tensor
     config = adapter.config or {}
@@ -123,7 +123,7 @@ def adapted(model: Any, folder: Path) -> tuple[int, int]:
         if name in modules and len(both) == 2:
             add(modules[name], both, config)
             changed += 1
-    return changed, len(report.lines) - 2 * changed
+    return changed, len(report.matches) - 2 * changed
 
 
 def base_of_model(modules: dict[str, Any]) -> Base:

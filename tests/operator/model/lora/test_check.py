@@ -32,7 +32,7 @@ def test_a_good_adapter_is_silent(tmp_path):
     report = found(tmp_path, Q | V)
     assert report.findings == ()
     assert report.well
-    assert [one.binds for one in report.engines] == [len(report.lines)] * 4
+    assert [one.binds for one in report.engines] == [len(report.matches)] * 4
 
 
 def test_a_module_that_the_model_has_not_is_an_error(tmp_path):

@@ -109,13 +109,13 @@ def copied(tmp_path, read, base):
 def test_a_style_is_told_and_its_copy_binds_everywhere_with_the_same_numbers(tmp_path, style):
     read, base = opened(tmp_path / "in", every(STYLES[style]))
     report = check(read, base)
-    told = all(one.binds for one in report.lines)
+    told = all(one.binds for one in report.matches)
     assert told == (style == "peft")
     assert ("lora-key" in ids(report)) == (style != "peft")
     _, proof = copied(tmp_path, read, base)
     assert proof.findings == ()
-    assert all(one.binds for one in proof.lines)
-    assert [one.binds for one in proof.engines] == [len(proof.lines)] * 4
+    assert all(one.binds for one in proof.matches)
+    assert [one.binds for one in proof.engines] == [len(proof.matches)] * 4
     wanted = every(STYLES["peft"])
     assert read_back(tmp_path / "out" / "adapter_model.safetensors") == {
         key: (shape, values) for key, (shape, values) in wanted.items()
@@ -173,7 +173,7 @@ def test_gpt2s_own_names_bind_and_its_short_ones_are_found(tmp_path):
         tmp_path / "short",
         pair("h.0.attn.c_attn.lora_A.weight", "h.0.attn.c_attn.lora_B.weight", "c_attn"),
     )
-    assert check(short, base).lines[0].shown == "transformer.h.0.attn.c_attn"
+    assert check(short, base).matches[0].shown == "transformer.h.0.attn.c_attn"
 
 
 def rows(values, width, *ranges):
@@ -226,7 +226,7 @@ def test_nemos_first_names_are_known(tmp_path):
     read, base = opened(tmp_path / "in", given)
     _, proof = copied(tmp_path, read, base)
     assert proof.findings == ()
-    assert len(proof.lines) == 6
+    assert len(proof.matches) == 6
 
 
 def product(out, module, inputs, outputs):
@@ -277,7 +277,7 @@ def test_mlx_matrices_are_turned(tmp_path):
         "model.layers.0.mlp.down_proj.lora_b": tensor([RANK, 32]),
     }
     read, base = opened(tmp_path / "in", given, adapter_config={"target_modules": ["down_proj"]})
-    assert check(read, base).lines[0].transposed
+    assert check(read, base).matches[0].transposed
     _, proof = copied(tmp_path, read, base)
     assert proof.findings == ()
     out = read_back(tmp_path / "out" / "adapter_model.safetensors")
@@ -291,7 +291,7 @@ def test_dora_magnitudes_get_their_key_and_vllms_refusal_is_told(tmp_path):
     given[f"{name}.lora_magnitude_vector.default.weight"] = tensor([32])
     read, base = opened(tmp_path / "in", given, adapter_config={"use_dora": True})
     _, proof = copied(tmp_path, read, base)
-    assert {line.tensor.name for line in proof.lines} == {
+    assert {line.tensor.name for line in proof.matches} == {
         f"{name}.lora_A.weight", f"{name}.lora_B.weight", f"{name}.lora_magnitude_vector"
     }  # fmt: skip
     assert ids(proof) == {"lora-feature"}
