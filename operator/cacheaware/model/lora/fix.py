@@ -23,7 +23,10 @@ from cacheaware.model.lora.tensors import SIZES, LoraFileError, Tensor, rows_of,
 from cacheaware.model.modules import Module
 
 WEIGHTS = "adapter_model.safetensors"
-ALPHA_FORMATS = {"F32": "<f", "BF16": "<f", "F16": "<e", "F64": "<d"}
+ALPHA_FORMATS = {
+    "F64": "<d", "F32": "<f", "F16": "<e", "BF16": "<f",
+    "I64": "<q", "I32": "<i", "I16": "<h", "I8": "<b", "U8": "<B",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +55,7 @@ def fixed(adapter: Adapter, base: Base) -> Fixed:
 
     Raises:
         LoraFileError: two tensors would get the same key, nothing binds, or a value in
-            adapter_config.json can't be read, so that the scale isn't known.
+            adapter_config.json or an alpha can't be read, so that the scale isn't known.
     """
     if wrong := faults(adapter.config or {}):
         raise LoraFileError(f"{CONFIG}: {wrong[0]}")
@@ -84,21 +87,28 @@ def fixed(adapter: Adapter, base: Base) -> Fixed:
 
 def alphas_of(matches: Iterable[Match]) -> dict[str, float]:
     """The `alpha` tensors of kohya's files, by path."""
-    alphas = {
+    return {
         one.key.path: alpha_of(one.tensor)
         for one in matches
         if one.key and one.key.part is Part.ALPHA
     }
-    return {path: alpha for path, alpha in alphas.items() if alpha is not None}
 
 
-def alpha_of(tensor: Tensor) -> float | None:
-    """The one number of an `alpha` tensor; None where it is not one float."""
-    data = tensor.read()
+def alpha_of(tensor: Tensor) -> float:
+    """The one number of an `alpha` tensor.
+
+    Raises:
+        LoraFileError: it is not one number: without it the scale isn't known.
+    """
+    form, data = ALPHA_FORMATS.get(tensor.dtype), tensor.read()
     if tensor.dtype == "BF16":
         data = b"\0\0" + data  # the upper half of a float32
-    form = ALPHA_FORMATS.get(tensor.dtype)
-    return float(unpack(form, data)[0]) if form and len(data) == calcsize(form) else None
+    if form is None or len(data) != calcsize(form):
+        raise LoraFileError(
+            f"{tensor.name!r} is {tensor.dtype} of shape {list(tensor.shape)}: allowed is one"
+            f" number, of {', '.join(ALPHA_FORMATS)}"
+        )
+    return float(unpack(form, data)[0])
 
 
 def plain(match: Match, key: Key, module: Module, alphas: Mapping[str, float]) -> Placed:

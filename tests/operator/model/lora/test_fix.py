@@ -1,6 +1,7 @@
 """Adapters in the key styles of many writers: checked, fixed, and the copy checked."""
 
 import json
+import struct
 
 import pytest
 from tests.operator.model.adapters import (
@@ -19,8 +20,8 @@ from tests.operator.model.adapters import (
 from cacheaware.model.lora.adapter import read_adapter
 from cacheaware.model.lora.base_model import base_of
 from cacheaware.model.lora.check import check
-from cacheaware.model.lora.fix import fixed, write
-from cacheaware.model.lora.tensors import LoraFileError
+from cacheaware.model.lora.fix import alpha_of, fixed, write
+from cacheaware.model.lora.tensors import LoraFileError, Tensor
 
 PEFT = "base_model.model."
 WORDS = {
@@ -329,6 +330,30 @@ def test_alpha_tensors_become_lora_alpha_and_the_scale_stays(tmp_path):
     assert made.config["alpha_pattern"] == {
         "model.layers.0.self_attn.q_proj": 2, "model.layers.1.self_attn.q_proj": 2
     }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("dtype", "data"),
+    [
+        ("F64", struct.pack("<d", 8)),
+        ("F32", struct.pack("<f", 8)),
+        ("F16", struct.pack("<e", 8)),
+        ("BF16", struct.pack("<f", 8)[2:]),
+        ("I64", struct.pack("<q", 8)),
+        ("U8", b"\x08"),
+    ],
+)
+def test_an_alpha_is_the_same_number_in_every_type(dtype, data):
+    assert alpha_of(Tensor("q.alpha", dtype, (), lambda: data)) == 8.0
+
+
+@pytest.mark.parametrize(
+    ("dtype", "shape", "data"),
+    [("F32", (2,), b"\0" * 8), ("BF16", (0,), b""), ("F8_E4M3", (), b"\0")],
+)
+def test_an_alpha_that_is_not_one_number_is_refused_and_not_taken_for_none(dtype, shape, data):
+    with pytest.raises(LoraFileError, match=r"'q\.alpha' is .*: allowed is one number"):
+        alpha_of(Tensor("q.alpha", dtype, shape, lambda: data))
 
 
 def test_without_a_config_one_is_written_from_the_tensors(tmp_path):
