@@ -1,39 +1,24 @@
 """`cacheaware probe canary`: whether a running engine answers as a healthy one did."""
 
 import asyncio
-import random
-from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from cacheaware.cli.config_files import printable
 from cacheaware.cli.errors import BadInputError
 from cacheaware.cli.output import Format, OutputOption, print_json
-from cacheaware.cli.probe import BaselineOption, SaveOption, ended, plain, probe, show
+from cacheaware.cli.probe import BaselineOption, SaveOption, ended, plain, probe
+from cacheaware.cli.probe_canary_view import as_json, show_runs
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from cacheaware.cli.probe_canary_runs import Repeat
     from cacheaware.doctor.findings import Finding
-    from cacheaware_sidecar.canary.ask import Asked
     from cacheaware_sidecar.canary.baseline import Baseline
     from cacheaware_sidecar.canary.compare import Comparison
-    from cacheaware_sidecar.engine_client import EngineClient
-    from cacheaware_sidecar.settings import Settings
-
-BESIDE_WORDS = (16, 200)
-"""Of a prompt that runs beside the canary: from and to."""
-BESIDE_TOKENS = 32
-HEAD_START_S = 0.05
-"""So that what runs beside is in the batch when the canary comes."""
-
-
-@dataclass(frozen=True, slots=True)
-class Repeat:
-    """One run, and how many other requests were sent beside it."""
-
-    beside: int
-    asked: "Asked"
 
 
 @probe.command(
@@ -78,29 +63,30 @@ def canary(  # noqa: PLR0917 - typer reads options from parameters
         raise BadInputError(f"--timeout is {timeout}; allowed: more than 0, up to 3600 seconds")
     if prompt is not None and baseline is not None:
         raise BadInputError("--prompt goes without --baseline, which has its own")
-    healthy = None if baseline is None else stored(baseline)
-    settings = reached(engine, token_file, ca_file)
-    text = None if prompt is None else text_of(prompt)
-    count = repeats if save is not None or healthy is None else confirming()
-    runs = asyncio.run(asked(settings, healthy, text, model, count, beside, timeout))
-    own = of_runs(runs, text, healthy)
-    if save is not None:
-        keep(save, own)
-    compared = [held(healthy or own, one, baseline) for one in runs]
-    against = healthy is not None
-    told = findings(engine, compared) if against or compared[-1].broken else []
-    if output is Format.JSON:
-        print_json(plain(answer(own, runs, compared, told, against=against)))
-    else:
-        tell(own, runs, compared, told)
-    return ended(told)
-
-
-def confirming() -> int:
-    """Runs that a drift must be seen in."""
+    from cacheaware.cli.probe_canary_runs import Asking, ask_in_turn, engine_settings
     from cacheaware_sidecar.canary.compare import CONFIRM
 
-    return CONFIRM
+    healthy = None if baseline is None else stored(baseline)
+    asking = Asking(
+        healthy=healthy,
+        prompt=None if prompt is None else prompt_in(prompt),
+        model=model,
+        count=repeats if save is not None or healthy is None else CONFIRM,
+        beside=beside,
+        timeout_s=timeout,
+    )
+    runs = asyncio.run(ask_in_turn(engine_settings(engine, token_file, ca_file), asking))
+    own = as_baseline(runs, asking.text)
+    if save is not None:
+        keep(save, own)
+    compared = [compared_with(healthy or own, one, baseline) for one in runs]
+    found = findings(engine, compared) if healthy or compared[-1].broken else []
+    if output is Format.JSON:
+        drifted = bool(found) if healthy else None
+        print_json(plain(as_json(own, runs, compared, found, drifted=drifted)))
+    else:
+        show_runs(own, runs, compared, found)
+    return ended(found)
 
 
 def stored(name: str) -> "Baseline":
@@ -124,7 +110,7 @@ def stored(name: str) -> "Baseline":
         raise BadInputError(f"{where}: {error}") from error
 
 
-def text_of(name: str) -> str:
+def prompt_in(name: str) -> str:
     """The prompt in a file.
 
     Raises:
@@ -144,121 +130,22 @@ def text_of(name: str) -> str:
     return text
 
 
-def reached(url: str, token_file: Path | None, ca_file: Path | None) -> "Settings":
-    """How to reach the engine, in the sidecar's words.
-
-    Raises:
-        BadInputError: the URL or a file can't be used.
-    """
-    from cacheaware.cli.scrape import authorization
-    from cacheaware_sidecar.settings import Settings, base_path, server_url, split_url
-
-    try:
-        path = split_url(url).path.rstrip("/").removesuffix("/v1")
-        host = server_url().parse(url.removesuffix(split_url(url).path))
-        base = base_path().parse(path) if path else None
-    except ValueError:
-        raise BadInputError(
-            f"--engine is {printable(url)!r}: allowed are http://HOST[:PORT] and https://, with a"
-            " path before /v1 if need be"
-        ) from None
-    authorization(token_file)
-    return Settings(
-        engine_url=host,
-        engine_base_path=base,
-        api_key_file=None if token_file is None else str(token_file),
-        ca_file=None if ca_file is None else str(ca_file),
-    )
-
-
-async def asked(  # noqa: PLR0917 - the parts of one question
-    settings: "Settings",
-    healthy: "Baseline | None",
-    text: str | None,
-    model: str | None,
-    count: int,
-    beside: int,
-    timeout_s: float,
-) -> list[Repeat]:
-    """The runs, one after another; every second one with others in the batch.
-
-    Raises:
-        BadInputError: the engine can't be asked this.
-    """
-    from cacheaware_sidecar.canary.ask import Question, UnansweredError, ask
-    from cacheaware_sidecar.canary.completion import PROMPT, NoLogprobsError, Way
-    from cacheaware_sidecar.engine_client import EngineClient
-    from cacheaware_sidecar.settings import SettingsError
-
-    try:
-        client = EngineClient(settings)
-    except SettingsError as error:
-        raise BadInputError(str(error).replace("CACHEAWARE_CA_FILE", "--ca-file")) from error
-    question = Question(
-        prompt=healthy.prompt if healthy else text or PROMPT,
-        ways=(healthy.way,) if healthy else tuple(Way),
-        model=model,
-        preferred=healthy.identity.model if healthy else None,
-        engine=await kind_of(client),
-    )
-    runs: list[Repeat] = []
-    try:
-        for number in range(count):
-            others = beside * (number % 2)
-            tasks = [
-                asyncio.create_task(company(client, runs[0].asked, timeout_s))
-                for _ in range(others)
-            ]
-            if tasks:
-                await asyncio.sleep(HEAD_START_S)
-            runs.append(Repeat(others, await ask(client, question, timeout_s=timeout_s)))
-            await asyncio.gather(*tasks)
-    except (NoLogprobsError, UnansweredError) as error:
-        raise BadInputError(f"--engine {printable(settings.engine_url)}: {error}") from error
-    finally:
-        await client.close()
-    return runs
-
-
-async def company(client: "EngineClient", first: "Asked", timeout_s: float) -> None:
-    """One request of random words beside the canary; what comes of it doesn't matter."""
-    from cacheaware_sidecar import prompts
-    from cacheaware_sidecar.canary.completion import request_body
-
-    dice = random.Random()  # noqa: S311 - words, no secret
-    words = prompts.text(dice, dice.randint(*BESIDE_WORDS))
-    asked = {**request_body(words, first.way, first.identity.model), "max_tokens": BESIDE_TOKENS}
-    await client.ask(first.way.path, asked, timeout_s)
-
-
-async def kind_of(client: "EngineClient") -> str | None:
-    """The engine's kind by its metrics page; None where there is none."""
-    from cacheaware_sidecar.engines import scan
-    from cacheaware_sidecar.fetch import FetchError
-
-    try:
-        return scan((await client.pages())[0]).engine
-    except FetchError:
-        return None
-
-
-def of_runs(runs: list[Repeat], text: str | None, healthy: "Baseline | None") -> "Baseline":
+def as_baseline(runs: "Sequence[Repeat]", prompt: str) -> "Baseline":
     """The runs as a baseline of their own."""
     from cacheaware_sidecar.canary.baseline import Baseline
-    from cacheaware_sidecar.canary.completion import PROMPT
     from cacheaware_sidecar.canary.logit_step import step_of
 
     first = runs[0].asked
     return Baseline(
         identity=first.identity,
-        prompt=healthy.prompt if healthy else text or PROMPT,
+        prompt=prompt,
         way=first.way,
         runs=tuple(one.asked.run for one in runs),
         step=step_of(first.run),
     )
 
 
-def held(healthy: "Baseline", one: Repeat, name: str | None) -> "Comparison":
+def compared_with(healthy: "Baseline", one: "Repeat", name: str | None) -> "Comparison":
     """A run against the baseline.
 
     Raises:
@@ -294,8 +181,8 @@ def keep(name: str, own: "Baseline") -> None:
         raise BadInputError(f"{where}: can't be written: {error.strerror or error}") from error
 
 
-def findings(subject: str, compared: list["Comparison"]) -> list["Finding"]:
-    """What the last runs come to."""
+def findings(subject: str, compared: "Sequence[Comparison]") -> list["Finding"]:
+    """A drift that the last runs on end show."""
     from cacheaware.doctor.findings import Finding, Severity
     from cacheaware_sidecar.canary.finding import drift
 
@@ -306,66 +193,3 @@ def findings(subject: str, compared: list["Comparison"]) -> list["Finding"]:
     if found is None:
         return []
     return [Finding(found.id, Severity(found.severity), subject, found.message, found.fix)]
-
-
-def answer(
-    own: "Baseline",
-    runs: list[Repeat],
-    compared: list["Comparison"],
-    told: list["Finding"],
-    *,
-    against: bool,
-) -> dict[str, Any]:
-    """The JSON object; `drifted` is null without a baseline."""
-    return {
-        **asdict(own.identity),
-        "way": own.way.value,
-        "step": own.step,
-        "prompt_tokens": len(own.runs[0].prompt),
-        "answer_tokens": len(own.runs[0].answer),
-        "runs": [
-            {
-                "beside": run.beside,
-                "tokens": one.tokens,
-                "difference_nats": one.mean,
-                "tolerance_nats": one.tolerance,
-                "largest_nats": one.largest,
-                "changed_ratio": one.changed,
-                "first_changed": one.first_changed,
-                "drifted": one.drifted,
-            }
-            for run, one in zip(runs, compared, strict=True)
-        ],
-        "drifted": bool(told) if against else None,
-        "findings": [asdict(one) for one in told],
-    }
-
-
-def tell(
-    own: "Baseline", runs: list[Repeat], compared: list["Comparison"], told: list["Finding"]
-) -> None:
-    """The same for people."""
-    first, identity = own.runs[0], own.identity
-    engine = " ".join(part for part in (identity.engine, identity.version) if part) or "unknown"
-    typer.echo(
-        printable(
-            f"{identity.model or 'unknown model'} on {engine}, asked by {own.way}:"
-            f" {len(first.prompt)} tokens of the prompt and {len(first.answer)} of the answer"
-        )
-        + "\n"
-    )
-    titles = ("run", "beside", "tokens", "difference", "tolerance", "largest", "changed", "drifted")
-    rows = [
-        (
-            number,
-            run.beside,
-            one.tokens,
-            one.mean,
-            one.tolerance,
-            one.largest,
-            one.changed,
-            "yes" if one.drifted else "no",
-        )
-        for number, (run, one) in enumerate(zip(runs, compared, strict=True), 1)
-    ]
-    show(titles, rows, told)
