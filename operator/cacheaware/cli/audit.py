@@ -17,9 +17,10 @@ from cacheaware.cli.output import Format, OutputOption, console, print_json
 
 if TYPE_CHECKING:
     from cacheaware.doctor.findings import Finding
-    from cacheaware.model.rules.view import Asked
+    from cacheaware.model.audit.view import Serving
 
-Told = tuple[str, list["Finding"]]
+Audited = tuple[str, list["Finding"]]
+"""A file's name, and what is wrong with it."""
 
 MODELOPT: str = "hf_quant_config.json"
 """Where ModelOpt's older exports keep what they did to the weights, beside config.json."""
@@ -81,10 +82,10 @@ def audit(  # noqa: PLR0917 - typer reads options from parameters
     Example: cacheaware model audit config.json --gpu h100,l40s --tp 2
     """
     from cacheaware.doctor.findings import Severity, at_least
-    from cacheaware.model.rules.view import Asked
+    from cacheaware.model.audit.view import Serving
 
-    checked(tp, ep, max_model_len, gpu_memory_utilization)
-    asked = Asked(
+    check_sizes(tp, ep, max_model_len, gpu_memory_utilization)
+    serving = Serving(
         gpus=gpus_named(gpu),
         tensor=tp,
         experts=ep,
@@ -92,15 +93,15 @@ def audit(  # noqa: PLR0917 - typer reads options from parameters
         utilization=gpu_memory_utilization,
         vllm=engine is Engine.VLLM,
     )
-    told, problems = answers(files, asked)
+    audited, problems = audit_all(files, serving)
     for problem in problems:
         print(f"cacheaware: {problem}", file=sys.stderr)
-    show(told, output)
-    bad = at_least((one for _, found in told for one in found), Severity(fail_on.value))
+    show(audited, output)
+    bad = at_least((one for _, found in audited for one in found), Severity(fail_on.value))
     raise typer.Exit(2 if problems else 1 if bad else 0)
 
 
-def checked(tp: int, ep: int, max_model_len: int | None, utilization: float) -> None:
+def check_sizes(tp: int, ep: int, max_model_len: int | None, utilization: float) -> None:
     """Refuse sizes that no engine can be started with.
 
     Raises:
@@ -137,19 +138,19 @@ def gpus_named(text: str | None) -> tuple[Any, ...]:
         raise BadInputError(f"--{error}") from error
 
 
-def answers(files: list[str], asked: "Asked") -> tuple[list[Told], list[str]]:
+def audit_all(files: list[str], serving: "Serving") -> tuple[list[Audited], list[str]]:
     """The good files with their findings, and one line for each bad one."""
-    from cacheaware.model.audit import audit as audited
+    from cacheaware.model.audit.examine import audit as findings_of
     from cacheaware_sidecar.kv import ConfigError
 
-    told: list[Told] = []
+    audited: list[Audited] = []
     problems: list[str] = []
     for found in documents(files):
         try:
-            told.append((found.shown, audited(found.shown, config_of(found), asked)))
+            audited.append((found.shown, findings_of(found.shown, config_of(found), serving)))
         except (BadInputError, ConfigError) as error:
             problems.append(f"{found.shown}: {error}")
-    return told, problems
+    return audited, problems
 
 
 def config_of(document: Document) -> Any:
@@ -174,15 +175,15 @@ def config_of(document: Document) -> Any:
     return {**config, "quantization_config": {"quant_method": "modelopt", **section}}
 
 
-def show(told: list[Told], output: Format) -> None:
+def show(audited: list[Audited], output: Format) -> None:
     """All findings, by file."""
     if output is Format.JSON:
-        print_json({"findings": [asdict(one) for _, found in told for one in found]})
+        print_json({"findings": [asdict(one) for _, found in audited for one in found]})
         return
     from cacheaware.cli.doctor_view import lines, summary
 
     width = min(WIDTH, console().width)
-    for place, (name, found) in enumerate(told):
+    for place, (name, found) in enumerate(audited):
         if place:
             typer.echo()
         typer.echo(f"{name}: {summary(found)}")

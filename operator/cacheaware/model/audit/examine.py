@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
 from cacheaware.doctor.findings import Finding, Severity, worst_first
-from cacheaware.model.rules import (
+from cacheaware.model.audit import (
     contradictions,
     dtypes,
     experts,
@@ -17,12 +17,12 @@ from cacheaware.model.rules import (
     vocabulary,
     windows,
 )
-from cacheaware.model.rules.view import Asked, View, error, info, view_of
+from cacheaware.model.audit.view import Serving, View, error, info, view_of
 
 MISSING: Final = " is missing"
 """How the KV rules say that a field is not there, which is no fault of what is there."""
 
-Rule = Callable[[View, Asked], Iterable[Finding]]
+Rule = Callable[[View, Serving], Iterable[Finding]]
 
 RULES: Final[tuple[Rule, ...]] = (
     *contradictions.RULES,
@@ -39,19 +39,19 @@ RULES: Final[tuple[Rule, ...]] = (
 )
 
 
-def audit(subject: str, config: Any, asked: Asked = Asked()) -> list[Finding]:  # noqa: B008 - frozen
+def audit(subject: str, config: Any, serving: Serving = Serving()) -> list[Finding]:  # noqa: B008 - frozen
     """What is wrong with a model's configuration.
 
     Args:
         subject: What the findings name; the file.
         config: The parsed config.json.
-        asked: How it is to be served.
+        serving: How it is to be served.
 
     Raises:
         ConfigError: It is no configuration: no object, or a text part or type of another kind.
     """
     view = view_of(subject, config)
-    found = [finding for rule in RULES for finding in rule(view, asked)]
+    found = [finding for rule in RULES for finding in rule(view, serving)]
     return worst_first([*found, *_refusal(view, found)])
 
 

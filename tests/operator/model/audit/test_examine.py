@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.operator.model.plants import (
+from tests.operator.model.audit.plants import (
     BASES,
     GEMMA2,
     LLAMA,
@@ -25,25 +25,24 @@ from tests.operator.model.plants import (
 )
 
 from cacheaware.doctor.findings import Severity
-from cacheaware.model import audit as audit_module
-from cacheaware.model.audit import audit
-from cacheaware.model.rules.view import Asked
+from cacheaware.model.audit import examine
+from cacheaware.model.audit.examine import audit
+from cacheaware.model.audit.view import Serving
 from cacheaware_sidecar.kv import ConfigError
 
 ROOT = Path(__file__).parents[3]
 TELLERS = {"error", "warning", "info", "tell"}
 
 
-def ids(config, asked=Asked()):  # noqa: B008 - frozen
-    return [one.id for one in audit("config.json", config, asked)]
+def ids(config, serving=Serving()):  # noqa: B008 - frozen
+    return [one.id for one in audit("config.json", config, serving)]
 
 
 def told_ids():
     """The ids in the source: the second argument of each error(), warning(), info()."""
-    files = [*(Path(audit_module.__file__).parent / "rules").glob("*.py")]
     calls = [
         node
-        for file in [*files, Path(audit_module.__file__)]
+        for file in Path(examine.__file__).parent.glob("*.py")
         for node in ast.walk(ast.parse(file.read_text()))
         if isinstance(node, ast.Call) and getattr(node.func, "id", "") in TELLERS
     ]
@@ -60,7 +59,7 @@ def test_a_release_is_silent(name):
     "plant", PLANTS, ids=[f"{place}-{plant.rule}" for place, plant in enumerate(PLANTS)]
 )
 def test_a_planted_fault_is_found(plant: Plant):
-    found = audit("x/config.json", plant.config, plant.asked)
+    found = audit("x/config.json", plant.config, plant.serving)
     (hit, *_) = [one for one in found if one.id == plant.rule]
     assert hit.severity == plant.severity
     assert hit.subject == "x/config.json"
@@ -160,8 +159,8 @@ def test_what_only_vllm_refuses_is_left_out_for_other_engines():
     only = {
         plant.rule
         for plant in PLANTS
-        if plant.rule in ids(plant.config, plant.asked)
-        and plant.rule not in ids(plant.config, other(plant.asked))
+        if plant.rule in ids(plant.config, plant.serving)
+        and plant.rule not in ids(plant.config, other(plant.serving))
     }
     assert only == {
         "head-dim-no-kernel", "head-dim-kernel", "head-dim-wide", "head-dim-flashinfer",
@@ -171,10 +170,10 @@ def test_what_only_vllm_refuses_is_left_out_for_other_engines():
     }  # fmt: skip
 
 
-def other(asked):
-    return Asked(
-        gpus=asked.gpus, tensor=asked.tensor, experts=asked.experts,
-        max_model_len=asked.max_model_len, utilization=asked.utilization, vllm=False,
+def other(serving):
+    return Serving(
+        gpus=serving.gpus, tensor=serving.tensor, experts=serving.experts,
+        max_model_len=serving.max_model_len, utilization=serving.utilization, vllm=False,
     )  # fmt: skip
 
 
@@ -192,8 +191,8 @@ def test_a_dense_width_that_no_layer_uses_is_not_judged():
 
 def test_vllm_takes_the_factor_of_the_old_scaling_types_into_the_length():
     scaled = changed(QWEN2, {"rope_scaling": {"type": "linear", "factor": 4.0}})
-    assert "length-beyond" not in ids(scaled, Asked(max_model_len=131072))
-    assert "length-beyond" in ids(scaled, Asked(max_model_len=131073))
+    assert "length-beyond" not in ids(scaled, Serving(max_model_len=131072))
+    assert "length-beyond" in ids(scaled, Serving(max_model_len=131073))
 
 
 @pytest.mark.parametrize(("kind", "said"), [
@@ -209,10 +208,10 @@ def test_a_length_that_is_missing_is_that_of_the_class(kind, said):
 
 def test_the_length_of_the_class_is_checked_like_one_of_the_file():
     config = changed(QWEN2, {"max_position_embeddings": NOTHING})
-    assert "length-beyond" not in ids(config, Asked(max_model_len=32768))
-    assert "length-beyond" in ids(config, Asked(max_model_len=32769))
+    assert "length-beyond" not in ids(config, Serving(max_model_len=32768))
+    assert "length-beyond" in ids(config, Serving(max_model_len=32769))
     told = changed(config, {"model_max_length": 65536})
-    assert ids(told, Asked(max_model_len=65536)) == []
+    assert ids(told, Serving(max_model_len=65536)) == []
 
 
 def test_the_length_that_fits_is_told_and_right():
@@ -235,8 +234,8 @@ def test_the_gpus_that_heavy_weights_need_are_a_number_that_splits_the_heads(lay
 
 
 def test_no_share_of_the_memory_makes_the_audit_fail():
-    asked = Asked(gpus=on("t4").gpus, utilization=1e-300)
-    assert "weights-gpu" in ids(LLAMA, asked)
+    serving = Serving(gpus=on("t4").gpus, utilization=1e-300)
+    assert "weights-gpu" in ids(LLAMA, serving)
 
 
 def test_a_card_of_two_dies_has_half_the_memory_for_each():

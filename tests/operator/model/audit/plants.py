@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from cacheaware.model.audit.view import Serving
 from cacheaware.model.gpus import gpu_named
-from cacheaware.model.rules.view import Asked
 
 LLAMA = {
     "architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 4096,
@@ -102,7 +102,7 @@ class Plant:
     rule: str
     base: Mapping[str, Any]
     change: Mapping[str, Any] = field(default_factory=dict)
-    asked: Asked = field(default_factory=Asked)
+    serving: Serving = field(default_factory=Serving)
     severity: str = "error"
 
     @property
@@ -124,14 +124,14 @@ def changed(base: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any
     return result
 
 
-def on(*names: str, **more: Any) -> Asked:
+def on(*names: str, **more: Any) -> Serving:
     """Served on these GPUs."""
-    return Asked(gpus=tuple(map(gpu_named, names)), **more)
+    return Serving(gpus=tuple(map(gpu_named, names)), **more)
 
 
-def tp(size: int, **more: Any) -> Asked:
+def tp(size: int, **more: Any) -> Serving:
     """Served on so many tensor ranks."""
-    return Asked(tensor=size, **more)
+    return Serving(tensor=size, **more)
 
 
 SERVED = {
@@ -295,12 +295,12 @@ PLANTS = (
     Plant("experts-unused", DEEPSEEK, {"first_k_dense_replace": 61}, severity="warning"),
     Plant("experts-layers", QWEN3_MOE, {"mlp_only_layers": [0, 48]}),
     Plant("experts-shared", DEEPSEEK, {"n_shared_experts": 256}, severity="warning"),
-    Plant("ep-dense", LLAMA, {}, Asked(experts=8), severity="warning"),
-    Plant("ep-experts", QWEN3_MOE, {}, Asked(experts=256)),
-    Plant("ep-uneven", QWEN3_MOE, {}, Asked(experts=48), severity="warning"),
+    Plant("ep-dense", LLAMA, {}, Serving(experts=8), severity="warning"),
+    Plant("ep-experts", QWEN3_MOE, {}, Serving(experts=256)),
+    Plant("ep-uneven", QWEN3_MOE, {}, Serving(experts=48), severity="warning"),
     # length
     Plant("length-missing", QWEN2, {"max_position_embeddings": NOTHING}, severity="info"),
-    Plant("length-beyond", QWEN2, {}, Asked(max_model_len=65536)),
+    Plant("length-beyond", QWEN2, {}, Serving(max_model_len=65536)),
     Plant("weights-gpu", LLAMA, {}, on("t4")),
     Plant("length-kv", LLAMA, {"max_position_embeddings": 1048576}, on("h100")),
     Plant("length-few", LLAMA, {}, on("a100-40"), severity="info"),

@@ -9,9 +9,17 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from cacheaware.doctor.findings import Finding
-from cacheaware.model.rules.families import SILU_ONLY
-from cacheaware.model.rules.quantization import method_of
-from cacheaware.model.rules.view import EXPERT_SIZES, WIDTHS, Asked, View, error, number_in, warning
+from cacheaware.model.audit.families import SILU_ONLY
+from cacheaware.model.audit.quantization import method_of
+from cacheaware.model.audit.view import (
+    EXPERT_SIZES,
+    WIDTHS,
+    Serving,
+    View,
+    error,
+    number_in,
+    warning,
+)
 from cacheaware_sidecar.kv.errors import shown
 
 ACTIVATIONS: Final = ("hidden_act", "hidden_activation", "activation_function", "mlp_hidden_act")
@@ -32,7 +40,7 @@ PLAIN_RANGE: Final = (2.0, 9.0)
 """Width over hidden size; releases: gated 2.25 (MiniCPM) to 8 (Gemma), plain 4."""
 
 
-def ratio(view: View, _asked: Asked) -> Iterator[Finding]:
+def ratio(view: View, _serving: Serving) -> Iterator[Finding]:
     """The width against the hidden size, by gate type; experts are narrow by design."""
     width, hidden = view.integer(*WIDTHS), view.hidden
     if not width or not hidden or view.experts or view.text.get("block_configs"):
@@ -49,7 +57,7 @@ def ratio(view: View, _asked: Asked) -> Iterator[Finding]:
         )  # fmt: skip
 
 
-def activation(view: View, asked: Asked) -> Iterator[Finding]:
+def activation(view: View, serving: Serving) -> Iterator[Finding]:
     """An activation that exists, and that the type's class accepts."""
     name = view.first(*ACTIVATIONS)
     value = view.text.get(name) if name else None
@@ -61,7 +69,7 @@ def activation(view: View, asked: Asked) -> Iterator[Finding]:
             f"{view.named(name)} is {shown(value)}, which neither transformers nor vLLM lists",
             "Gated models mostly have silu, older ones gelu or relu.",
         )  # fmt: skip
-    elif asked.vllm and view.layout in SILU_ONLY and value not in {"silu", "swish"}:
+    elif serving.vllm and view.layout in SILU_ONLY and value not in {"silu", "swish"}:
         yield error(
             view, "activation-refused",
             f"{view.named(name)} is {shown(value)}: vLLM's class for {view.layout} takes "
@@ -70,38 +78,38 @@ def activation(view: View, asked: Asked) -> Iterator[Finding]:
         )  # fmt: skip
 
 
-def tensor_parallel(view: View, asked: Asked) -> Iterator[Finding]:
+def tensor_parallel(view: View, serving: Serving) -> Iterator[Finding]:
     """Gate and up lie on one rank, cut alike: the width must be a multiple of the ranks."""
-    for name, width, _ in _split(view, asked):
-        if width % asked.tensor:
+    for name, width, _ in _split(view, serving):
+        if width % serving.tensor:
             yield error(
                 view, "tp-ffn",
-                f"{view.named(name)} {width:,} is no multiple of {asked.tensor} tensor ranks: gate "
-                f"and up are cut alike, so that each rank holds the same columns of both",
+                f"{view.named(name)} {width:,} is no multiple of {serving.tensor} tensor ranks: "
+                f"gate and up are cut alike, so that each rank holds the same columns of both",
                 "Choose --tp from its divisors, or expert parallelism for experts.",
             )  # fmt: skip
 
 
-def blocks(view: View, asked: Asked) -> Iterator[Finding]:
+def blocks(view: View, serving: Serving) -> Iterator[Finding]:
     """A rank's part must hold whole quantisation blocks or groups."""
     step = _step(view.quantization)
-    if step is None or asked.tensor == 1 or not asked.vllm:
+    if step is None or serving.tensor == 1 or not serving.vllm:
         return
-    for name, width, is_expert in _split(view, asked):
-        part = width // asked.tensor
-        if width % asked.tensor == 0 and part % step:
+    for name, width, is_expert in _split(view, serving):
+        part = width // serving.tensor
+        if width % serving.tensor == 0 and part % step:
             tell = warning if is_expert else error
             unless = ", unless the version cuts the scales of experts finer" if is_expert else ""
             fits = [n for n in (1, 2, 4, 8, 16) if width % n == 0 and width // n % step == 0]
             yield tell(
                 view, "tp-quantization-block",
-                f"{view.named(name)} {width:,} on {asked.tensor} ranks is {part:,} each, no "
+                f"{view.named(name)} {width:,} on {serving.tensor} ranks is {part:,} each, no "
                 f"multiple of the weights' blocks of {step}: vLLM refuses it{unless}",
                 f"Choose --tp from {', '.join(map(str, fits)) or '1'}, or expert parallelism.",
             )  # fmt: skip
 
 
-def _split(view: View, asked: Asked) -> list[tuple[str, int, bool]]:
+def _split(view: View, serving: Serving) -> list[tuple[str, int, bool]]:
     """Widths that are cut over the tensor ranks: field, width, whether of routed experts."""
     own = view.first(*EXPERT_SIZES) if view.experts else None
     plain = view.first(*WIDTHS)
@@ -110,7 +118,7 @@ def _split(view: View, asked: Asked) -> list[tuple[str, int, bool]]:
     shared = ("shared_expert_intermediate_size", "moe_shared_expert_intermediate_size")
     names = [name for name in (dense, view.first("intermediate_size_mlp", *shared)) if name]
     found = [(name, view.integer(name), False) for name in names]
-    if of_experts and asked.experts == 1:
+    if of_experts and serving.experts == 1:
         found.append((of_experts, view.integer(of_experts), True))
     return [(name, width, routed) for name, width, routed in found if width]
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from cacheaware.doctor.findings import Finding
-from cacheaware.model.rules.families import THETAS
-from cacheaware.model.rules.view import Asked, View, error, info, number_in, warning
+from cacheaware.model.audit.families import THETAS
+from cacheaware.model.audit.view import Serving, View, error, info, number_in, warning
 from cacheaware_sidecar.kv.errors import shown
 
 KEYS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -103,7 +103,7 @@ def rotary_dim(view: View, values: Mapping[str, Any]) -> int | None:
     return int(size * (1.0 if share is None else share))
 
 
-def kinds(view: View, _asked: Asked) -> Iterator[Finding]:
+def kinds(view: View, _serving: Serving) -> Iterator[Finding]:
     """The type is one that somebody computes, with its keys."""
     for rope in ropes(view):
         if rope.kind not in KEYS:
@@ -125,7 +125,7 @@ def kinds(view: View, _asked: Asked) -> Iterator[Finding]:
             )  # fmt: skip
 
 
-def two_types(view: View, _asked: Asked) -> Iterator[Finding]:
+def two_types(view: View, _serving: Serving) -> Iterator[Finding]:
     """`type` is the old name of `rope_type`; the base may stand in two places."""
     for rope in ropes(view):
         old, new = rope.values.get("type"), rope.values.get("rope_type")
@@ -146,7 +146,7 @@ def two_types(view: View, _asked: Asked) -> Iterator[Finding]:
             )  # fmt: skip
 
 
-def factors(view: View, _asked: Asked) -> Iterator[Finding]:
+def factors(view: View, _serving: Serving) -> Iterator[Finding]:
     """A factor below 1 shortens the context; one that is no number computes nothing."""
     for rope in ropes(view):
         value = rope.values.get("factor")
@@ -161,7 +161,7 @@ def factors(view: View, _asked: Asked) -> Iterator[Finding]:
             )  # fmt: skip
 
 
-def bands(view: View, _asked: Asked) -> Iterator[Finding]:
+def bands(view: View, _serving: Serving) -> Iterator[Finding]:
     """llama3 and YaRN split the frequencies into bands; equal bounds are fine (Llama 4)."""
     pairs = (("low_freq_factor", "high_freq_factor"), ("beta_slow", "beta_fast"))
     for rope in ropes(view):
@@ -176,7 +176,7 @@ def bands(view: View, _asked: Asked) -> Iterator[Finding]:
                 )  # fmt: skip
 
 
-def original_length(view: View, _asked: Asked) -> Iterator[Finding]:
+def original_length(view: View, _serving: Serving) -> Iterator[Finding]:
     """Scaling that starts from a trained length needs to know it."""
     longest = view.positions
     for rope in ropes(view):
@@ -221,7 +221,7 @@ def _yarn_length(view: View, rope: Rope, original: float, longest: int) -> Itera
     )  # fmt: skip
 
 
-def lists(view: View, _asked: Asked) -> Iterator[Finding]:
+def lists(view: View, _serving: Serving) -> Iterator[Finding]:
     """One factor for each pair of a head; sections that add up to the pairs."""
     for rope in ropes(view):
         pairs = rope.rotary // 2 if rope.rotary else None
@@ -248,7 +248,7 @@ def lists(view: View, _asked: Asked) -> Iterator[Finding]:
             )  # fmt: skip
 
 
-def even(view: View, _asked: Asked) -> Iterator[Finding]:
+def even(view: View, _serving: Serving) -> Iterator[Finding]:
     """Values are rotated in pairs, and no more of them than a head has."""
     share = view.number("partial_rotary_factor", "rotary_pct")
     for rope in ropes(view):
@@ -269,7 +269,7 @@ def even(view: View, _asked: Asked) -> Iterator[Finding]:
             )  # fmt: skip
 
 
-def base(view: View, _asked: Asked) -> Iterator[Finding]:
+def base(view: View, _serving: Serving) -> Iterator[Finding]:
     """A base that collapses or overflows, and one that no release of the family has."""
     for rope in ropes(view):
         raw = rope.values.get("rope_theta", view.text.get("rope_theta"))
@@ -294,7 +294,7 @@ def base(view: View, _asked: Asked) -> Iterator[Finding]:
             )  # fmt: skip
 
 
-def reach(view: View, _asked: Asked) -> Iterator[Finding]:
+def reach(view: View, _serving: Serving) -> Iterator[Finding]:
     """Without scaling, the slowest pair should not come round within the length.
 
     Its wavelength is 2 pi theta^((d - 2) / d) positions.
@@ -326,7 +326,7 @@ def _farthest(view: View) -> int | None:
     return view.positions
 
 
-def missing(view: View, _asked: Asked) -> Iterator[Finding]:
+def missing(view: View, _serving: Serving) -> Iterator[Finding]:
     """No base in the file: the class's own value counts."""
     if view.has_rope and view.layout in THETAS and all(one.theta is None for one in ropes(view)):
         yield info(

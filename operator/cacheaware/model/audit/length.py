@@ -10,11 +10,11 @@ from typing import Final
 
 from cacheaware.doctor.findings import Finding
 from cacheaware.model.architecture import UnknownArchitectureError, architecture
+from cacheaware.model.audit.heads import splits
+from cacheaware.model.audit.quantization import BITS, FP8, arithmetic_of, method_of
+from cacheaware.model.audit.view import Serving, View, error, info, number_in
 from cacheaware.model.modules import Role
 from cacheaware.model.parameters import count_parameters
-from cacheaware.model.rules.heads import splits
-from cacheaware.model.rules.quantization import BITS, FP8, arithmetic_of, method_of
-from cacheaware.model.rules.view import Asked, View, error, info, number_in
 from cacheaware_sidecar.kv import ConfigError, Geometry
 
 GIB: Final = 1024**3
@@ -26,7 +26,7 @@ FEW: Final = 2
 LOSSY: Final = frozenset({"linear", "dynamic", "ntk"})
 
 
-def told(view: View, asked: Asked) -> Iterator[Finding]:
+def told(view: View, serving: Serving) -> Iterator[Finding]:
     """A length in the file, and none beyond it asked for."""
     longest = view.positions
     if longest is None:
@@ -43,10 +43,10 @@ def told(view: View, asked: Asked) -> Iterator[Finding]:
             f"{view.layout}, {longest:,}, counts, which need not be this model's",
             "Write it into the file.",
         )  # fmt: skip
-    if asked.max_model_len and asked.max_model_len > longest * _stretch(view):
+    if serving.max_model_len and serving.max_model_len > longest * _stretch(view):
         yield error(
             view, "length-beyond",
-            f"--max-model-len {asked.max_model_len:,} is beyond the {longest:,} positions of the "
+            f"--max-model-len {serving.max_model_len:,} is beyond the {longest:,} positions of the "
             f"{'class' if view.told_positions is None else 'file'}: engines refuse it, and answers"
             " there would be noise",
             "Lower it, or take a release with the scaling for it.",
@@ -72,35 +72,35 @@ class Rank:
     share: float
 
 
-def fits(view: View, asked: Asked) -> Iterator[Finding]:
+def fits(view: View, serving: Serving) -> Iterator[Finding]:
     """Weights and one request of the greatest length, on each GPU."""
-    sized, longest = view.at(asked.tensor), asked.max_model_len or view.positions
-    if not asked.gpus or sized is None or longest is None:
+    sized, longest = view.at(serving.tensor), serving.max_model_len or view.positions
+    if not serving.gpus or sized is None or longest is None:
         return
-    weights = (least_weights(view) or 0) // max(asked.tensor, asked.experts)
-    for gpu in asked.gpus:
+    weights = (least_weights(view) or 0) // max(serving.tensor, serving.experts)
+    for gpu in serving.gpus:
         memory = gpu.memory_gib / DIES.get(gpu.name, 1) * GIB
-        where = f"{asked.tensor} x {gpu.name}" if asked.tensor > 1 else gpu.name
-        rank = Rank(where, max(1, int(memory * asked.utilization)), weights, asked.utilization)
+        where = f"{serving.tensor} x {gpu.name}" if serving.tensor > 1 else gpu.name
+        rank = Rank(where, max(1, int(memory * serving.utilization)), weights, serving.utilization)
         if rank.weights >= rank.usable:
-            yield _too_heavy(view, asked, rank)
+            yield _too_heavy(view, serving, rank)
         else:
             yield from _too_long(view, sized, longest, rank)
 
 
-def _too_heavy(view: View, asked: Asked, rank: Rank) -> Finding:
-    needed = -(-rank.weights * max(asked.tensor, asked.experts) // rank.usable)
+def _too_heavy(view: View, serving: Serving, rank: Rank) -> Finding:
+    needed = -(-rank.weights * max(serving.tensor, serving.experts) // rank.usable)
     return error(
         view, "weights-gpu",
         f"the weights take at least {_gib(rank.weights)}{_assumed(view)} on each of {rank.where}, "
         f"which has {_gib(rank.usable)} at {rank.share:.0%}",
-        f"{_more(view, asked, needed)}, or smaller weights.",
+        f"{_more(view, serving, needed)}, or smaller weights.",
     )  # fmt: skip
 
 
-def _more(view: View, asked: Asked, needed: int) -> str:
+def _more(view: View, serving: Serving, needed: int) -> str:
     """The next number of ranks that the model can be split over."""
-    if asked.experts > asked.tensor:
+    if serving.experts > serving.tensor:
         return f"At least {needed} such GPUs are needed"
     for ranks in range(needed, (view.heads or 0) + 1):
         if splits(view, ranks):

@@ -4,25 +4,25 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from cacheaware.doctor.findings import Finding
-from cacheaware.model.rules.families import ALWAYS_TIED, TIED
-from cacheaware.model.rules.view import Asked, View, error, info, warning
+from cacheaware.model.audit.families import ALWAYS_TIED, TIED
+from cacheaware.model.audit.view import Serving, View, error, info, warning
 
 PADDING: Final = 64
 """vLLM's and SGLang's `DEFAULT_VOCAB_PADDING_SIZE`."""
 SPECIAL: Final = ("bos_token_id", "eos_token_id", "pad_token_id", "decoder_start_token_id")
 
 
-def padding(view: View, asked: Asked) -> Iterator[Finding]:
+def padding(view: View, serving: Serving) -> Iterator[Finding]:
     """Engines pad the vocabulary themselves; what counts is that the ranks share it evenly."""
     size = view.vocabulary
     if size is None or size < 1:
         return
     padded = -(-size // PADDING) * PADDING
-    if padded % asked.tensor:
+    if padded % serving.tensor:
         yield error(
             view, "tp-vocabulary",
-            f"the vocabulary of {size:,}, padded to {padded:,}, can't be split over {asked.tensor} "
-            f"tensor ranks",
+            f"the vocabulary of {size:,}, padded to {padded:,}, can't be split over "
+            f"{serving.tensor} tensor ranks",
             "Choose --tp from the powers of two up to 64, or another divisor.",
         )  # fmt: skip
     elif padded != size:
@@ -35,7 +35,7 @@ def padding(view: View, asked: Asked) -> Iterator[Finding]:
         )  # fmt: skip
 
 
-def special_tokens(view: View, _asked: Asked) -> Iterator[Finding]:
+def special_tokens(view: View, _serving: Serving) -> Iterator[Finding]:
     """Ids that the embedding has no row for; engines ask the tokenizer first."""
     size = view.vocabulary
     if size is None:
@@ -52,7 +52,7 @@ def special_tokens(view: View, _asked: Asked) -> Iterator[Finding]:
                 )  # fmt: skip
 
 
-def tied(view: View, _asked: Asked) -> Iterator[Finding]:
+def tied(view: View, _serving: Serving) -> Iterator[Finding]:
     """One matrix for input and output, or two: told once, and as the checkpoint has it."""
     name = "tie_word_embeddings"
     inner, outer = _flag(view.text, name), _flag(view.whole, name)

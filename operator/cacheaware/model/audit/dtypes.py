@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from cacheaware.doctor.findings import Finding
-from cacheaware.model.rules.families import WITHOUT_FLOAT16
-from cacheaware.model.rules.view import Asked, View, error, info, warning
+from cacheaware.model.audit.families import WITHOUT_FLOAT16
+from cacheaware.model.audit.view import Serving, View, error, info, warning
 from cacheaware_sidecar.kv.errors import shown
 
 SERVED: Final = frozenset({"bfloat16", "float16", "half", "float32", "float"})
@@ -13,7 +13,7 @@ BFLOAT16: Final = (8, 0)
 """The compute capability from which on vLLM serves BF16."""
 
 
-def known(view: View, _asked: Asked) -> Iterator[Finding]:
+def known(view: View, _serving: Serving) -> Iterator[Finding]:
     """A name that loaders know."""
     if view.dtype is None:
         yield info(
@@ -30,7 +30,7 @@ def known(view: View, _asked: Asked) -> Iterator[Finding]:
         )  # fmt: skip
 
 
-def full_precision(view: View, _asked: Asked) -> Iterator[Finding]:
+def full_precision(view: View, _serving: Serving) -> Iterator[Finding]:
     """FP32 left in from training."""
     if view.dtype in {"float32", "float"}:
         yield warning(
@@ -41,7 +41,7 @@ def full_precision(view: View, _asked: Asked) -> Iterator[Finding]:
         )  # fmt: skip
 
 
-def told_twice(view: View, _asked: Asked) -> Iterator[Finding]:
+def told_twice(view: View, _serving: Serving) -> Iterator[Finding]:
     """Old and new name, outer and inner part: one value."""
     told = {
         f"{path}{name}": value.lower().removeprefix("torch.")
@@ -58,9 +58,9 @@ def told_twice(view: View, _asked: Asked) -> Iterator[Finding]:
         )  # fmt: skip
 
 
-def overflow(view: View, asked: Asked) -> Iterator[Finding]:
+def overflow(view: View, serving: Serving) -> Iterator[Finding]:
     """Families whose activations leave FP16's range of 65,504."""
-    if asked.vllm and view.layout in WITHOUT_FLOAT16 and view.dtype in {"float16", "half"}:
+    if serving.vllm and view.layout in WITHOUT_FLOAT16 and view.dtype in {"float16", "half"}:
         yield error(
             view, "dtype-float16-refused",
             f"{view.layout} in float16: activations leave its range of 65,504 (numerical "
@@ -69,11 +69,11 @@ def overflow(view: View, asked: Asked) -> Iterator[Finding]:
         )  # fmt: skip
 
 
-def old_cards(view: View, asked: Asked) -> Iterator[Finding]:
+def old_cards(view: View, serving: Serving) -> Iterator[Finding]:
     """BF16 needs an Ampere card or newer."""
     if view.dtype not in {"bfloat16", "float32", "float"}:
         return
-    for gpu in asked.gpus:
+    for gpu in serving.gpus:
         capability = gpu.compute_capability
         if capability is None or capability >= BFLOAT16:
             continue

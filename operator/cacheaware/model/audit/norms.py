@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from cacheaware.doctor.findings import Finding
-from cacheaware.model.rules.families import RMS_EPSILONS
-from cacheaware.model.rules.view import Asked, View, error, warning
+from cacheaware.model.audit.families import RMS_EPSILONS
+from cacheaware.model.audit.view import Serving, View, error, warning
 from cacheaware_sidecar.kv.errors import shown
 
 NAMES: Final = (
@@ -23,7 +23,7 @@ LARGEST: Final = 1e-3
 """Releases: 1e-12 (BERT) to 1e-5."""
 
 
-def size(view: View, _asked: Asked) -> Iterator[Finding]:
+def size(view: View, _serving: Serving) -> Iterator[Finding]:
     """An epsilon that guards against nothing, or that changes the result."""
     for name in NAMES:
         value = view.text.get(name)
@@ -57,7 +57,7 @@ def size(view: View, _asked: Asked) -> Iterator[Finding]:
             )  # fmt: skip
 
 
-def names(view: View, _asked: Asked) -> Iterator[Finding]:
+def names(view: View, _serving: Serving) -> Iterator[Finding]:
     """The type reads one name; another one in the file counts for nothing."""
     default = RMS_EPSILONS.get(view.layout)
     others = [name for name in NAMES[1:] if view.text.get(name) is not None]

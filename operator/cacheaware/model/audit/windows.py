@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from cacheaware.doctor.findings import Finding
-from cacheaware.model.rules.view import Asked, View, error, info, warning
+from cacheaware.model.audit.view import Serving, View, error, info, warning
 
 BY_LAYER: Final = frozenset({"qwen2", "qwen2_moe", "qwen2_vl", "qwen2_5_vl", "qwen3", "qwen3_moe"})
 """Types in which layers from max_window_layers on slide, the others don't (transformers)."""
@@ -14,7 +14,7 @@ OTHER_NAMES: Final = ("local_attention", "window_size")
 SLIDING: Final = "sliding_attention"
 
 
-def unused(view: View, _asked: Asked) -> Iterator[Finding]:
+def unused(view: View, _serving: Serving) -> Iterator[Finding]:
     """A window that no layer has: switched off, too long, or beyond the last layer."""
     name = view.first(*NAMES)
     window = view.integer(name) if name else None
@@ -42,10 +42,10 @@ def unused(view: View, _asked: Asked) -> Iterator[Finding]:
         )  # fmt: skip
 
 
-def some_layers(view: View, asked: Asked) -> Iterator[Finding]:
+def some_layers(view: View, serving: Serving) -> Iterator[Finding]:
     """Windows on part of the layers, which vLLM's Qwen2 class refuses."""
     first, layers = view.integer("max_window_layers"), view.layers
-    if not asked.vllm or view.layout != "qwen2" or view.flag("use_sliding_window") is not True:
+    if not serving.vllm or view.layout != "qwen2" or view.flag("use_sliding_window") is not True:
         return
     if first and layers and first < layers and view.first(*NAMES):
         yield error(
@@ -56,7 +56,7 @@ def some_layers(view: View, asked: Asked) -> Iterator[Finding]:
         )  # fmt: skip
 
 
-def listed(view: View, _asked: Asked) -> Iterator[Finding]:
+def listed(view: View, _serving: Serving) -> Iterator[Finding]:
     """`layer_types` and the window belong together."""
     entries = view.text.get("layer_types")
     if not isinstance(entries, list) or view.flag("use_sliding_window") is False:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from cacheaware.doctor.findings import Finding
-from cacheaware.model.rules.view import EXPERTS, Asked, View, error, info, warning
+from cacheaware.model.audit.view import EXPERTS, Serving, View, error, info, warning
 from cacheaware_sidecar.kv.errors import shown
 
 TOP_K: Final = ("num_experts_per_tok", "num_experts_per_token", "experts_per_token", "moe_topk",
@@ -12,7 +12,7 @@ TOP_K: Final = ("num_experts_per_tok", "num_experts_per_token", "experts_per_tok
 SHARED: Final = ("n_shared_experts", "num_shared_experts")
 
 
-def top_k(view: View, _asked: Asked) -> Iterator[Finding]:
+def top_k(view: View, _serving: Serving) -> Iterator[Finding]:
     """A token takes at least one expert, and no more than there are."""
     experts, name = view.experts, view.first(*TOP_K)
     if experts is None:
@@ -34,7 +34,7 @@ def top_k(view: View, _asked: Asked) -> Iterator[Finding]:
         )  # fmt: skip
 
 
-def two_names(view: View, _asked: Asked) -> Iterator[Finding]:
+def two_names(view: View, _serving: Serving) -> Iterator[Finding]:
     """One count of experts."""
     told = {name: count for name in EXPERTS if (count := view.integer(name)) is not None}
     if len(set(told.values())) > 1:
@@ -46,7 +46,7 @@ def two_names(view: View, _asked: Asked) -> Iterator[Finding]:
         )  # fmt: skip
 
 
-def groups(view: View, _asked: Asked) -> Iterator[Finding]:
+def groups(view: View, _serving: Serving) -> Iterator[Finding]:
     """DeepSeek's router picks groups first, and experts inside them."""
     experts, count = view.experts, view.integer("n_group")
     taken, picked = view.integer(*TOP_K), view.integer("topk_group")
@@ -73,7 +73,7 @@ def groups(view: View, _asked: Asked) -> Iterator[Finding]:
         )  # fmt: skip
 
 
-def layers(view: View, _asked: Asked) -> Iterator[Finding]:
+def layers(view: View, _serving: Serving) -> Iterator[Finding]:
     """Which layers have experts: inside the model."""
     count = view.layers
     if view.experts is None or count is None:
@@ -98,7 +98,7 @@ def layers(view: View, _asked: Asked) -> Iterator[Finding]:
         )  # fmt: skip
 
 
-def shared(view: View, _asked: Asked) -> Iterator[Finding]:
+def shared(view: View, _serving: Serving) -> Iterator[Finding]:
     """Shared experts are few: each token goes through all of them."""
     experts, name = view.experts, view.first(*SHARED)
     count = view.integer(name) if name else None
@@ -111,9 +111,9 @@ def shared(view: View, _asked: Asked) -> Iterator[Finding]:
         )  # fmt: skip
 
 
-def parallel(view: View, asked: Asked) -> Iterator[Finding]:
+def parallel(view: View, serving: Serving) -> Iterator[Finding]:
     """Ranks of expert parallelism hold whole experts."""
-    experts, ranks = view.experts, asked.experts
+    experts, ranks = view.experts, serving.experts
     if ranks == 1:
         return
     if experts is None:

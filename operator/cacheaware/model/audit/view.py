@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 from cacheaware.doctor.findings import Finding, Severity
+from cacheaware.model.audit.families import POSITIONS
 from cacheaware.model.gpus import Gpu
-from cacheaware.model.rules.families import POSITIONS
 from cacheaware_sidecar.kv import ConfigError, Geometry, Parallel, geometry
 from cacheaware_sidecar.kv.errors import UnknownLayoutError
 from cacheaware_sidecar.kv.heads import attention_heads, head_dim, kv_heads
@@ -43,7 +43,7 @@ WITHOUT_ROPE: Final = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class Serving:
     """How the model is to be served.
 
     Attributes:

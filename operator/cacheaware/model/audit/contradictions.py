@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from cacheaware.doctor.findings import Finding
-from cacheaware.model.rules.families import ARCHITECTURES, RELEASES, Release
-from cacheaware.model.rules.view import Asked, View, error, info, warning
+from cacheaware.model.audit.families import ARCHITECTURES, RELEASES, Release
+from cacheaware.model.audit.view import Serving, View, error, info, warning
 from cacheaware_sidecar.kv.errors import shown
 from cacheaware_sidecar.kv.families import is_covered
 
@@ -19,7 +19,7 @@ TWICE: Final = ("hidden_size", "num_hidden_layers", "num_attention_heads", "voca
 LLAMA3_VOCABULARY: Final = 128_256
 
 
-def kinds(view: View, _asked: Asked) -> Iterator[Finding]:
+def kinds(view: View, _serving: Serving) -> Iterator[Finding]:
     """Counts are whole numbers above 0."""
     for name in COUNTS:
         value = view.text.get(name)
@@ -38,7 +38,7 @@ def _is_count(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value > 0
 
 
-def types(view: View, _asked: Asked) -> Iterator[Finding]:
+def types(view: View, _serving: Serving) -> Iterator[Finding]:
     """`model_type` picks the configuration class, `architectures` the model class."""
     given = view.whole.get("architectures")
     names = [one for one in given if isinstance(one, str)] if isinstance(given, list) else []
@@ -66,7 +66,7 @@ def types(view: View, _asked: Asked) -> Iterator[Finding]:
             )  # fmt: skip
 
 
-def nothing(view: View, _asked: Asked) -> Iterator[Finding]:
+def nothing(view: View, _serving: Serving) -> Iterator[Finding]:
     """Without a known type and without a size there is nothing that could be judged."""
     known = is_covered(view.layout) or (view.sized and view.sized.unknown_reason)
     if not known and not (view.layers or view.hidden or view.heads):
@@ -78,7 +78,7 @@ def nothing(view: View, _asked: Asked) -> Iterator[Finding]:
         )  # fmt: skip
 
 
-def nested(view: View, _asked: Asked) -> Iterator[Finding]:
+def nested(view: View, _serving: Serving) -> Iterator[Finding]:
     """A multimodal file may repeat what its text part says, and then must agree."""
     if view.text is view.whole:
         return
@@ -93,7 +93,7 @@ def nested(view: View, _asked: Asked) -> Iterator[Finding]:
             )  # fmt: skip
 
 
-def release(view: View, _asked: Asked) -> Iterator[Finding]:
+def release(view: View, _serving: Serving) -> Iterator[Finding]:
     """Of a release's type, hidden size, layers and vocabulary, but of another shape."""
     outline = (view.layout, view.hidden, view.layers, view.vocabulary)
     for known in RELEASES:
@@ -114,7 +114,7 @@ def _against(view: View, known: Release) -> Iterator[Finding]:
         )  # fmt: skip
 
 
-def llama3(view: View, _asked: Asked) -> Iterator[Finding]:
+def llama3(view: View, _serving: Serving) -> Iterator[Finding]:
     """Llama 3's vocabulary with another base, or its long context without the scaling."""
     if view.layout != "llama" or view.vocabulary != LLAMA3_VOCABULARY:
         return
@@ -135,7 +135,7 @@ def llama3(view: View, _asked: Asked) -> Iterator[Finding]:
         )  # fmt: skip
 
 
-def layout(view: View, _asked: Asked) -> Iterator[Finding]:
+def layout(view: View, _serving: Serving) -> Iterator[Finding]:
     """What can't be sized: an architecture that nobody taught us, or a layout of its own."""
     reason = view.sized.unknown_reason if view.sized else None
     if view.layout and not is_covered(view.layout) and not reason:

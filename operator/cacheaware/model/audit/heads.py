@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from cacheaware.doctor.findings import Finding
-from cacheaware.model.rules.view import HEADS, KV_HEADS, STATES, Asked, View, error, info, warning
+from cacheaware.model.audit.view import HEADS, KV_HEADS, STATES, Serving, View, error, info, warning
 
 OTHER_SIZES: Final = ("d_kv", "attention_head_size")
 """What T5 and Reformer call the head size."""
@@ -21,7 +21,7 @@ FLASHINFER: Final = (64, 128, 256, 512)
 BLACKWELL: Final = (10, 0)
 
 
-def head_dim_told(view: View, _asked: Asked) -> Iterator[Finding]:
+def head_dim_told(view: View, _serving: Serving) -> Iterator[Finding]:
     """Either an explicit head_dim, or heads that divide the hidden size."""
     heads, hidden = view.heads, view.hidden
     if view.first(*OTHER_SIZES) or view.is_latent or view.head_dim is not None:
@@ -36,7 +36,7 @@ def head_dim_told(view: View, _asked: Asked) -> Iterator[Finding]:
         )  # fmt: skip
 
 
-def kv_heads_divide(view: View, _asked: Asked) -> Iterator[Finding]:
+def kv_heads_divide(view: View, _serving: Serving) -> Iterator[Finding]:
     """Each KV head serves the same number of query heads."""
     heads, name = view.heads, view.first(*KV_HEADS)
     count = view.integer(name) if name else None
@@ -48,10 +48,10 @@ def kv_heads_divide(view: View, _asked: Asked) -> Iterator[Finding]:
         )  # fmt: skip
 
 
-def kernels(view: View, asked: Asked) -> Iterator[Finding]:
+def kernels(view: View, serving: Serving) -> Iterator[Finding]:
     """Head sizes that attention kernels don't have (vLLM 0.32)."""
     size = view.head_dim
-    if not asked.vllm or size is None or view.is_latent or view.layout in STATES:
+    if not serving.vllm or size is None or view.is_latent or view.layout in STATES:
         return
     if size % FLASH_MULTIPLE and size < TRITON_NARROWEST:
         yield error(
@@ -75,12 +75,12 @@ def kernels(view: View, asked: Asked) -> Iterator[Finding]:
         )  # fmt: skip
 
 
-def flashinfer(view: View, asked: Asked) -> Iterator[Finding]:
+def flashinfer(view: View, serving: Serving) -> Iterator[Finding]:
     """On Blackwell FlashInfer comes first, with kernels for four sizes."""
     size = view.head_dim
-    if not asked.vllm or size is None or view.is_latent or size in FLASHINFER:
+    if not serving.vllm or size is None or view.is_latent or size in FLASHINFER:
         return
-    for gpu in asked.gpus:
+    for gpu in serving.gpus:
         if (gpu.compute_capability or (0, 0)) >= BLACKWELL:
             yield info(
                 view, "head-dim-flashinfer",
@@ -89,9 +89,9 @@ def flashinfer(view: View, asked: Asked) -> Iterator[Finding]:
             )  # fmt: skip
 
 
-def tensor_parallel(view: View, asked: Asked) -> Iterator[Finding]:
+def tensor_parallel(view: View, serving: Serving) -> Iterator[Finding]:
     """Query heads are split over the ranks; KV heads are split or repeated evenly."""
-    ranks, heads = asked.tensor, view.heads
+    ranks, heads = serving.tensor, view.heads
     if heads and heads % ranks:
         yield error(
             view, "tp-heads",
@@ -117,16 +117,16 @@ def splits(view: View, ranks: int) -> bool:
     return not (view.heads or 0) % ranks and (view.is_latent or even)
 
 
-def replication(view: View, asked: Asked) -> Iterator[Finding]:
+def replication(view: View, serving: Serving) -> Iterator[Finding]:
     """More ranks than KV heads: each rank keeps a copy, and the pod pays for it."""
-    one, many = view.sized, view.at(asked.tensor)
-    if asked.tensor == 1 or one is None or many is None:
+    one, many = view.sized, view.at(serving.tensor)
+    if serving.tensor == 1 or one is None or many is None:
         return
     single, total = one.bytes_per_token_all_layers, many.pod_bytes_per_token_all_layers
     if not single or not total or total <= single:
         return
     message = (
-        f"on {asked.tensor} ranks the pod keeps {total:,} B a token instead of {single:,}: "
+        f"on {serving.tensor} ranks the pod keeps {total:,} B a token instead of {single:,}: "
         f"{total - single:,} B ({(total - single) / total:.0%}) are copies"
     )
     if view.kv_heads is None or view.is_latent:

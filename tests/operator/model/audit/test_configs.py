@@ -4,11 +4,11 @@ import json
 from collections import Counter
 
 import pytest
-from tests.operator.model.plants import on, tp
+from tests.operator.model.audit.plants import on, tp
 
 from cacheaware.doctor.findings import Severity
-from cacheaware.model.audit import audit
-from cacheaware.model.rules.view import Asked
+from cacheaware.model.audit.examine import audit
+from cacheaware.model.audit.view import Serving
 
 BY_ID = {
     "rope-type": (Severity.ERROR, 1),
@@ -81,8 +81,8 @@ def configs(shared):
     return {file.stem: json.loads(file.read_text()) for file in files}
 
 
-def findings(configs, asked=Asked()):  # noqa: B008 - frozen
-    return [(name, one) for name, config in configs.items() for one in audit(name, config, asked)]
+def findings(configs, serving=Serving()):  # noqa: B008 - frozen
+    return [(name, one) for name, config in configs.items() for one in audit(name, config, serving)]
 
 
 def test_findings_by_id_over_all_files(configs):

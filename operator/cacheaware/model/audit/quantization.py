@@ -8,8 +8,16 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from cacheaware.doctor.findings import Finding
+from cacheaware.model.audit.view import (
+    EXPERT_SIZES,
+    WIDTHS,
+    Serving,
+    View,
+    error,
+    number_in,
+    warning,
+)
 from cacheaware.model.gpus import Gpu
-from cacheaware.model.rules.view import EXPERT_SIZES, WIDTHS, Asked, View, error, number_in, warning
 from cacheaware_sidecar.kv.errors import shown
 
 VLLM: Final[Mapping[str, tuple[int, int]]] = {
@@ -43,7 +51,7 @@ FP8: Final = Arithmetic("FP8", "fp8", "Ada and Hopper, MI300")
 FP4: Final = Arithmetic("4-bit floats", "fp4", "Blackwell")
 
 
-def method(view: View, asked: Asked) -> Iterator[Finding]:
+def method(view: View, serving: Serving) -> Iterator[Finding]:
     """A method that is named and known."""
     section = view.quantization
     if section is None:
@@ -62,7 +70,7 @@ def method(view: View, asked: Asked) -> Iterator[Finding]:
             f"quant_method is {shown(name)}: allowed are {', '.join(sorted({*VLLM, *OTHERS}))}",
             "Take it from the tool that wrote the weights.",
         )  # fmt: skip
-    elif asked.vllm and name not in VLLM:
+    elif serving.vllm and name not in VLLM:
         yield warning(
             view, "quantization-engine",
             f"quant_method {name}: vLLM 0.32 does not have it, transformers does",
@@ -78,7 +86,7 @@ def method_of(section: Mapping[str, Any]) -> str | None:
     return "modelopt" if isinstance(section.get("quant_algo"), str) else None
 
 
-def sizes(view: View, _asked: Asked) -> Iterator[Finding]:
+def sizes(view: View, _serving: Serving) -> Iterator[Finding]:
     """Bits, groups and blocks that kernels can unpack."""
     section = view.quantization
     if section is None:
@@ -103,7 +111,7 @@ def sizes(view: View, _asked: Asked) -> Iterator[Finding]:
                 )  # fmt: skip
 
 
-def consistent(view: View, _asked: Asked) -> Iterator[Finding]:
+def consistent(view: View, _serving: Serving) -> Iterator[Finding]:
     """The section agrees with itself and with its copies."""
     section = view.quantization
     if section is None:
@@ -144,14 +152,14 @@ def consistent(view: View, _asked: Asked) -> Iterator[Finding]:
             )  # fmt: skip
 
 
-def cards(view: View, asked: Asked) -> Iterator[Finding]:
+def cards(view: View, serving: Serving) -> Iterator[Finding]:
     """The least capability, and whether the GPU computes in the format or only stores it."""
     section = view.quantization
     name = method_of(section) if section else None
-    if section is None or name is None or not asked.vllm:
+    if section is None or name is None or not serving.vllm:
         return
     least = VLLM.get(name, (0, 0))
-    for gpu in asked.gpus:
+    for gpu in serving.gpus:
         capability = gpu.compute_capability
         if capability is not None and capability < least:
             yield error(

@@ -1,1 +1,0 @@
-"""What can be wrong with a config.json, one file per matter; each rule is a pure function."""
