@@ -14,7 +14,6 @@ from cacheaware.cli.output import Format, OutputOption
 
 if TYPE_CHECKING:
     from cacheaware.model.training import Ring
-    from cacheaware.model.walk import Served
     from cacheaware.model.work import Step
 
 OPTIONS = {
@@ -79,16 +78,18 @@ def walk(
     """
     from cacheaware.cli.walk_view import Answer, show
     from cacheaware.model.architecture import UnknownArchitectureError
-    from cacheaware.model.gpus import UnknownGpuError
+    from cacheaware.model.gpus import UnknownGpuError, gpu_named
     from cacheaware.model.training import training
+    from cacheaware.model.walk import Served
     from cacheaware.model.walk import walk as walked
-    from cacheaware_sidecar.kv import ConfigError
+    from cacheaware_sidecar.kv import ConfigError, Parallel
 
     check_plot(plot)
     name, content = one_config(config)
     try:
-        served = serving(gpu, (tp, pp), kv_dtype, weights)
-        found = walked(content, step_of(content, phase, (prompt, context, batch)), served)
+        served = Served(gpu_named(gpu), Parallel(tp, pp), kv_dtype, weights)
+        step = step_of(content, phase, prompt=prompt, context=context, batch=batch)
+        found = walked(content, step, served)
         ring = ring_of(dp, train_bandwidth)
         trained = training(found.model, ring) if ring else None
     except UnknownArchitectureError as error:
@@ -138,22 +139,14 @@ def one_config(argument: str) -> tuple[str, Any]:
         raise BadInputError(f"{found[0].shown}: {error}") from error
 
 
-def serving(gpu: str, ranks: tuple[int, int], kv_dtype: str, weights: str) -> "Served":
-    """How the model is served: what the options say."""
-    from cacheaware.model.gpus import gpu_named
-    from cacheaware.model.walk import Served
-    from cacheaware_sidecar.kv import Parallel
-
-    return Served(gpu_named(gpu), Parallel(*ranks), kv_dtype, weights)
-
-
-def step_of(content: Any, phase: str, sizes: tuple[int | None, int | None, int]) -> "Step":
+def step_of(
+    content: Any, phase: str, *, prompt: int | None, context: int | None, batch: int
+) -> "Step":
     """The step that the options describe."""
     from cacheaware.model.work import Phase, Step
     from cacheaware_sidecar.kv.errors import refusal
     from cacheaware_sidecar.kv.model import read_model
 
-    prompt, context, batch = sizes
     if phase not in set(Phase):
         raise refusal("phase", phase, f"allowed are {' and '.join(Phase)}")
     if prompt is None:

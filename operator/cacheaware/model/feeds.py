@@ -96,14 +96,10 @@ def _after_dense(fields: Fields, index: int) -> bool:
                 f"{fields.path}mlp_layer_types has {len(kinds)} entries: one per layer is needed"
             )
         return bool(kinds[index] == "sparse")
-    every = fields.integer("moe_layer_freq") if _is_number(fields, "moe_layer_freq") else 1
-    return index >= (fields.integer("first_k_dense_replace", low=0) or 0) and not index % (
-        every or 1
-    )
-
-
-def _is_number(fields: Fields, name: str) -> bool:
-    return not isinstance(fields.values.get(name), list)
+    listed = isinstance(fields.values.get("moe_layer_freq"), list)
+    every = (None if listed else fields.integer("moe_layer_freq")) or 1
+    dense = fields.integer("first_k_dense_replace", low=0) or 0
+    return index >= dense and index % every == 0
 
 
 def _stepped(fields: Fields, index: int) -> bool:

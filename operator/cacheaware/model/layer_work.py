@@ -296,7 +296,7 @@ def _latent(one: Latent, kept: KvLayer, setting: Setting, by_role: ByRole) -> It
     absorbed = step.phase is Phase.DECODE
     key = one.rank + one.rope if absorbed else one.nope + one.rope
     value = one.rank if absorbed else one.value
-    pairs = _selected_pairs(step, one.selected)
+    pairs = step.pairs(one.selected)  # a sparse indexer caps what a query sees, as a window does
     seen = step.in_view(None) if one.selected is None else min(step.in_view(None), one.selected)
     fresh = 0 if absorbed else step.batch * step.context
     expand = 2 * fresh * one.rank * heads * (one.nope + one.value)
@@ -316,27 +316,17 @@ def _latent(one: Latent, kept: KvLayer, setting: Setting, by_role: ByRole) -> It
     yield _product(setting, "output (mla)", Part.OUTPUT, by_role(Role.OUTPUT), tokens)
 
 
-def _selected_pairs(step: Step, selected: int | None) -> int:
-    """A sparse indexer caps what a query sees, like a window does in number."""
-    return step.pairs(selected)
-
-
 def _indexer(one: Latent, kept: KvLayer, setting: Setting, modules: list[Module]) -> Operation:
     """Projections, and a score of each cached token for each query."""
     step, linears = setting.step, [module for module in modules if module.is_linear]
     made = _product(setting, "indexer", Part.INDEXER, linears, step.tokens)
     scores = step.batch * step.pairs(None) * one.index_heads
-    return Operation(
-        name=made.name,
-        part=made.part,
+    return replace(
+        made,
         shape=f"{step.batch} x {one.index_heads} x [{step.new}, {one.index_size}] x "
         f"[{one.index_size}, {step.in_view(None)}]",
-        dtype=made.dtype,
         parameters=sum(module.parameters for module in modules),
         flops=made.flops + 2 * scores * one.index_size,
-        weight_bytes=made.weight_bytes,
-        activation_bytes=made.activation_bytes,
-        stored=made.stored,
         kv_read=step.batch * step.in_view(None) * kept.indexer_bytes_per_token,
     )
 
@@ -427,14 +417,8 @@ def _routed(
     rows = setting.step.tokens * one.top_k
     made = _product(setting, name, Part.EXPERTS, modules, rows)
     left, weight = made.shape.split(" x ")
-    return Operation(
-        name=name,
-        part=Part.EXPERTS,
+    return replace(
+        made,
         shape=f"{left} x {touched:.0f} of {one.count} {weight}",
-        dtype=made.dtype,
-        parameters=made.parameters,
-        flops=made.flops,
         weight_bytes=round(made.weight_bytes * touched),
-        activation_bytes=made.activation_bytes,
-        stored=made.stored,
     )

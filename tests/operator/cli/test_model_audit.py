@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from tests.operator.cli.conftest import ran
-from tests.operator.model.plants import LLAMA, QWEN2, changed
+from tests.operator.model.audit.plants import LLAMA, QWEN2, changed
 
 AUDIT = ("model", "audit")
 
