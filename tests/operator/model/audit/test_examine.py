@@ -30,7 +30,7 @@ from cacheaware.model.audit.examine import audit
 from cacheaware.model.audit.view import Serving
 from cacheaware_sidecar.kv import ConfigError
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 TELLERS = {"error", "warning", "info", "tell"}
 
 
