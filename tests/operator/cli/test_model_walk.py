@@ -4,26 +4,12 @@ import json
 import shlex
 from importlib import util
 from pathlib import Path
-from typing import Any
 
 import pytest
-from tests.operator.model.configs import DEEPSEEK_R1
+from tests.operator.model.configs import DEEPSEEK_R1, LLAMA_2_7B
 
 from cacheaware import cli
 from cacheaware.cli import walk as command
-
-LLAMA: dict[str, Any] = {
-    "model_type": "llama",
-    "hidden_size": 4096,
-    "intermediate_size": 11008,
-    "num_attention_heads": 32,
-    "num_hidden_layers": 32,
-    "num_key_value_heads": 32,
-    "max_position_embeddings": 4096,
-    "tie_word_embeddings": False,
-    "vocab_size": 32000,
-    "torch_dtype": "bfloat16",
-}
 
 
 def run(*args: object) -> int:
@@ -43,7 +29,7 @@ def write(tmp_path):
 
 
 def test_the_example_of_the_help_runs(write, monkeypatch, capsys):
-    monkeypatch.chdir(write(LLAMA).parent)
+    monkeypatch.chdir(write(LLAMA_2_7B).parent)
     program, *words = shlex.split(command.EXAMPLE)
     assert program == "cacheaware"
     with pytest.raises(SystemExit) as ended:
@@ -58,7 +44,7 @@ def test_the_help_shows_the_example(capsys):
 
 
 def test_json_has_stable_keys(write, capsys):
-    path = write(LLAMA)
+    path = write(LLAMA_2_7B)
     assert run(path, "--gpu", "a100", "--prompt", 10, "-o", "json") == 0
     answer = json.loads(capsys.readouterr().out)
     assert list(answer) == [
@@ -112,8 +98,8 @@ def test_json_has_stable_keys(write, capsys):
 @pytest.mark.parametrize(
     ("config", "options"),
     [
-        (LLAMA, ["--prompt", 10, "--dp", 8, "--train-bandwidth", 25]),
-        (LLAMA, ["--phase", "decode", "--batch", 256, "--context", 100_000, "--tp", 4]),
+        (LLAMA_2_7B, ["--prompt", 10, "--dp", 8, "--train-bandwidth", 25]),
+        (LLAMA_2_7B, ["--phase", "decode", "--batch", 256, "--context", 100_000, "--tp", 4]),
         (DEEPSEEK_R1, ["--phase", "decode", "--batch", 512, "--tp", 8, "--pp", 2]),
         (DEEPSEEK_R1, ["--prompt", 131_072, "--batch", 64, "--dp", 1024, "--train-bandwidth", 400]),
     ],
@@ -127,7 +113,7 @@ def test_the_table_is_readable_in_a_hundred_columns(config, options, write, caps
 
 
 def test_figures_of_a_pipeline_say_that_they_are_sums_over_its_stages(write, capsys):
-    path = write(LLAMA)
+    path = write(LLAMA_2_7B)
     steps = []
     for stages in (1, 4):
         assert run(path, "--gpu", "h100", "--pp", stages, "-o", "json") == 0
@@ -142,7 +128,7 @@ def test_figures_of_a_pipeline_say_that_they_are_sums_over_its_stages(write, cap
 
 
 def test_decode_takes_the_prompt_for_cached_and_context_goes_first(write, capsys):
-    path = write(LLAMA)
+    path = write(LLAMA_2_7B)
     seen = []
     for options in (["--prompt", 100], ["--prompt", 100, "--context", 300], []):
         assert run(path, "--gpu", "l40s", "--phase", "decode", "-o", "json", *options) == 0
@@ -152,7 +138,7 @@ def test_decode_takes_the_prompt_for_cached_and_context_goes_first(write, capsys
 
 
 def test_training_is_told_with_both_options(write, capsys):
-    path = write(LLAMA)
+    path = write(LLAMA_2_7B)
     options = ["--dp", 8, "--train-bandwidth", 25]
     assert run(path, "--gpu", "h100", *options, "-o", "json") == 0
     training = json.loads(capsys.readouterr().out)["training"]
@@ -163,7 +149,7 @@ def test_training_is_told_with_both_options(write, capsys):
 
 
 def test_an_unknown_architecture_is_a_warning(write, capsys):
-    path = write(LLAMA | {"model_type": "brandnew"})
+    path = write(LLAMA_2_7B | {"model_type": "brandnew"})
     assert run(path, "--gpu", "h100", "-o", "json") == 0
     out, err = capsys.readouterr()
     assert json.loads(out)["architecture"] == "unknown"
@@ -199,7 +185,7 @@ def test_an_unknown_architecture_is_a_warning(write, capsys):
     ],
 )
 def test_bad_options_are_refused_in_one_line(options, line, write, capsys):
-    assert run(write(LLAMA), *options) == 2
+    assert run(write(LLAMA_2_7B), *options) == 2
     out, err = capsys.readouterr()
     assert line in err
     assert err.count("\n") == 1
@@ -222,15 +208,15 @@ def test_a_picture_that_cannot_be_written_is_refused_before_anything_is_computed
     folder = tmp_path / "folder.png"
     folder.mkdir()
     for place in (folder, tmp_path / "none" / "roof.png"):
-        assert run(write(LLAMA), "--gpu", "a100", "--plot", place) == 2
+        assert run(write(LLAMA_2_7B), "--gpu", "a100", "--plot", place) == 2
         out, err = capsys.readouterr()
         assert f"--plot {place}: allowed are files in a directory that exists" in err
         assert (out, err.count("\n")) == ("", 1)
 
 
 def test_a_folder_with_several_files_is_refused(write, capsys):
-    write(LLAMA, "a.json")
-    folder = write(LLAMA, "b.json").parent
+    write(LLAMA_2_7B, "a.json")
+    folder = write(LLAMA_2_7B, "b.json").parent
     assert run(folder, "--gpu", "h100") == 2
     assert "2 files: name one config.json" in capsys.readouterr().err
 
@@ -238,7 +224,7 @@ def test_a_folder_with_several_files_is_refused(write, capsys):
 def test_the_plot_is_a_picture_with_a_mark_for_each_product(write, tmp_path, capsys):
     pytest.importorskip("matplotlib", reason="the extra plot is not installed")
     picture = tmp_path / "roofline.png"
-    assert run(write(LLAMA), "--gpu", "a100", "--plot", picture) == 0
+    assert run(write(LLAMA_2_7B), "--gpu", "a100", "--plot", picture) == 0
     assert picture.read_bytes().startswith(b"\x89PNG")
     capsys.readouterr()
 
@@ -247,5 +233,5 @@ def test_without_matplotlib_the_plot_is_refused_before_anything_is_computed(
     write, monkeypatch, capsys
 ):
     monkeypatch.setattr(command, "find_spec", lambda name: None if name == "matplotlib" else util)
-    assert run(write(LLAMA), "--gpu", "a100", "--plot", "roof.png") == 2
+    assert run(write(LLAMA_2_7B), "--gpu", "a100", "--plot", "roof.png") == 2
     assert "pip install 'cacheaware[plot]'" in capsys.readouterr().err

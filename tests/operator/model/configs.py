@@ -2,6 +2,18 @@
 
 from typing import Any
 
+LLAMA_2_7B: dict[str, Any] = {
+    "model_type": "llama",
+    "hidden_size": 4096,
+    "intermediate_size": 11008,
+    "num_attention_heads": 32,
+    "num_hidden_layers": 32,
+    "num_key_value_heads": 32,
+    "max_position_embeddings": 4096,
+    "tie_word_embeddings": False,
+    "torch_dtype": "bfloat16",
+    "vocab_size": 32000,
+}
 LLAMA_8B: dict[str, Any] = {
     "model_type": "llama",
     "hidden_size": 4096,

@@ -2,22 +2,11 @@ import json
 from typing import Any
 
 import pytest
+from tests.operator.model.configs import LLAMA_2_7B
 
 from cacheaware.model.architecture import UnknownArchitectureError, architecture
 from cacheaware.model.modules import Role
 from cacheaware.model.parameters import count_parameters
-
-LLAMA_2_7B: dict[str, Any] = {
-    "model_type": "llama",
-    "hidden_size": 4096,
-    "intermediate_size": 11008,
-    "num_attention_heads": 32,
-    "num_hidden_layers": 32,
-    "num_key_value_heads": 32,
-    "max_position_embeddings": 4096,
-    "tie_word_embeddings": False,
-    "vocab_size": 32000,
-}
 
 # Sums over `named_parameters` of transformers 5.24.0's own causal language model on the `meta`
 # device, for the text part of each configuration.

@@ -1,22 +1,12 @@
 """The training side: gradients, buckets, ZeRO."""
 
-from typing import Any
-
 import pytest
+from tests.operator.model.configs import LLAMA_2_7B
 
 from cacheaware.model.architecture import architecture
 from cacheaware.model.training import BUCKET, FIRST_BUCKET, Ring, training, zero_bytes
 from cacheaware_sidecar.kv import ConfigError
 
-LLAMA_2_7B: dict[str, Any] = {
-    "model_type": "llama",
-    "hidden_size": 4096,
-    "intermediate_size": 11008,
-    "num_attention_heads": 32,
-    "num_hidden_layers": 32,
-    "tie_word_embeddings": False,
-    "vocab_size": 32000,
-}
 MIXED = {
     "model_type": "qwen2_moe",
     "hidden_size": 64,

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.operator.model.configs import DEEPSEEK_R1
+from tests.operator.model.configs import DEEPSEEK_R1, LLAMA_2_7B, LLAMA_8B
 
 from cacheaware.model.architecture import UnknownArchitectureError
 from cacheaware.model.gpus import Gpu, gpu_named
@@ -20,24 +20,6 @@ from cacheaware.model.walk import Row, Served, Walk, walk
 from cacheaware.model.work import Part, Phase, Step
 from cacheaware_sidecar.kv import ConfigError, Parallel, geometry
 
-LLAMA_2_7B: dict[str, Any] = {
-    "model_type": "llama",
-    "hidden_size": 4096,
-    "intermediate_size": 11008,
-    "num_attention_heads": 32,
-    "num_hidden_layers": 32,
-    "num_key_value_heads": 32,
-    "max_position_embeddings": 4096,
-    "tie_word_embeddings": False,
-    "vocab_size": 32000,
-    "torch_dtype": "bfloat16",
-}
-LLAMA_3_8B = LLAMA_2_7B | {
-    "intermediate_size": 14336,
-    "num_key_value_heads": 8,
-    "max_position_embeddings": 131072,
-    "vocab_size": 128256,
-}
 MIXTRAL = LLAMA_2_7B | {
     "model_type": "mixtral",
     "intermediate_size": 14336,
@@ -108,14 +90,14 @@ def test_llama_2_7b_with_ten_tokens_has_the_textbook_shapes() -> None:
 
 
 def test_the_parameters_of_all_rows_are_those_of_the_model() -> None:
-    for config in (LLAMA_2_7B, LLAMA_3_8B, MIXTRAL, SLIDING, MLA, HYBRID):
+    for config in (LLAMA_2_7B, LLAMA_8B, MIXTRAL, SLIDING, MLA, HYBRID):
         found = walked(config, PROMPT)
         counted = sum(one.times * one.operation.parameters for one in found.rows)
         assert counted == count_parameters(found.model).total
 
 
 @pytest.mark.parametrize("gpu", ["a100", "l40s", "h100"])
-@pytest.mark.parametrize("config", [LLAMA_2_7B, LLAMA_3_8B], ids=["llama-2-7b", "llama-3-8b"])
+@pytest.mark.parametrize("config", [LLAMA_2_7B, LLAMA_8B], ids=["llama-2-7b", "llama-3-8b"])
 def test_decode_waits_for_memory_and_a_long_prompt_for_arithmetic(config: Any, gpu: str) -> None:
     decoded, prefilled = (walked(config, step, gpu_named(gpu)) for step in (TOKEN, PROMPT))
     assert decoded.bound is Bound.MEMORY
@@ -132,7 +114,7 @@ def test_a_token_costs_about_two_flops_for_each_parameter_of_a_product() -> None
 
 
 def test_a_decode_step_reads_each_weight_and_the_whole_cache_once() -> None:
-    found = walked(LLAMA_3_8B, TOKEN)
+    found = walked(LLAMA_8B, TOKEN)
     read = sum(one.times * one.operation.weight_bytes for one in found.rows)
     assert read == pytest.approx(2 * (8_030_261_248 - 128256 * 4096), rel=0.0001)
     assert found.kv_read == 2049 * 131_072
@@ -140,8 +122,8 @@ def test_a_decode_step_reads_each_weight_and_the_whole_cache_once() -> None:
 
 
 def test_gqa_reads_a_quarter_of_the_cache_that_as_many_heads_would() -> None:
-    many = walked(LLAMA_3_8B | {"num_key_value_heads": 32}, TOKEN)
-    assert walked(LLAMA_3_8B, TOKEN).kv_read * 4 == many.kv_read
+    many = walked(LLAMA_8B | {"num_key_value_heads": 32}, TOKEN)
+    assert walked(LLAMA_8B, TOKEN).kv_read * 4 == many.kv_read
 
 
 def test_a_window_caps_what_a_decode_step_reads_and_what_a_prompt_computes() -> None:
@@ -256,7 +238,7 @@ def test_a_state_layer_moves_its_constant_state_at_any_context() -> None:
 
 
 def test_tensor_parallel_ranks_share_products_and_say_two_sums_a_layer() -> None:
-    one, four = (walked(LLAMA_3_8B, PROMPT, ranks=(ranks, 1)) for ranks in (1, 4))
+    one, four = (walked(LLAMA_8B, PROMPT, ranks=(ranks, 1)) for ranks in (1, 4))
     assert row(one, "ffn up").operation.flops == 4 * row(four, "ffn up").operation.flops
     assert one.collectives == ()
     sums = {c.when: c for c in four.collectives if c.name == "all-reduce"}
@@ -268,13 +250,13 @@ def test_tensor_parallel_ranks_share_products_and_say_two_sums_a_layer() -> None
 
 
 def test_kv_heads_are_replicated_beyond_their_number() -> None:
-    eight, sixteen = (walked(LLAMA_3_8B, TOKEN, ranks=(ranks, 1)) for ranks in (8, 16))
+    eight, sixteen = (walked(LLAMA_8B, TOKEN, ranks=(ranks, 1)) for ranks in (8, 16))
     assert eight.kv_read == sixteen.kv_read
     assert row(sixteen, "qkv").operation.shape == "[1, 4096] x [4096, 512]"
 
 
 def test_pipeline_stages_send_what_a_layer_hands_on() -> None:
-    (sent,) = walked(LLAMA_3_8B, PROMPT, ranks=(1, 4)).collectives
+    (sent,) = walked(LLAMA_8B, PROMPT, ranks=(1, 4)).collectives
     assert (sent.name, sent.count, sent.volume) == ("send", 3, 2048 * 4096 * 2)
 
 
@@ -288,21 +270,21 @@ def test_the_shares_of_all_rows_and_exchanges_are_one() -> None:
 def test_fp8_weights_halve_the_reading_and_double_the_arithmetic_where_the_gpu_can() -> None:
     h100 = gpu_named("h100")
     half, eight = (
-        row(walked(LLAMA_3_8B, TOKEN, h100, weights=name), "ffn up").operation
+        row(walked(LLAMA_8B, TOKEN, h100, weights=name), "ffn up").operation
         for name in ("auto", "fp8")
     )
     assert eight.weight_bytes * 2 == half.weight_bytes
     assert (eight.dtype, half.dtype) == ("fp8", "bf16")
-    assert row(walked(LLAMA_3_8B, TOKEN, weights="fp8"), "ffn up").operation.dtype == "bf16"
+    assert row(walked(LLAMA_8B, TOKEN, weights="fp8"), "ffn up").operation.dtype == "bf16"
 
 
 def test_an_fp8_cache_halves_what_attention_reads() -> None:
-    half, eight = (walked(LLAMA_3_8B, TOKEN, kv_dtype=name) for name in ("auto", "fp8"))
+    half, eight = (walked(LLAMA_8B, TOKEN, kv_dtype=name) for name in ("auto", "fp8"))
     assert eight.kv_read * 2 == half.kv_read
 
 
 def test_what_acts_on_a_row_follows_from_what_it_waits_for() -> None:
-    decoded, prefilled = walked(LLAMA_3_8B, TOKEN), walked(LLAMA_3_8B, PROMPT, gpu_named("h100"))
+    decoded, prefilled = walked(LLAMA_8B, TOKEN), walked(LLAMA_8B, PROMPT, gpu_named("h100"))
 
     def ids(found: Walk, name: str) -> set[str]:
         return {remedy.id for remedy in row(found, name).remedies}
@@ -316,13 +298,13 @@ def test_what_acts_on_a_row_follows_from_what_it_waits_for() -> None:
     assert ids(decoded, "attention") == {"kv-quantisation", "gqa", "paged-kv", "split-kv"}
     assert "flash-attention" in ids(prefilled, "attention")
     assert all(one.remedies for one in (*decoded.rows, *prefilled.rows))
-    eight = walked(LLAMA_3_8B, TOKEN, kv_dtype="fp8", weights="int4")
+    eight = walked(LLAMA_8B, TOKEN, kv_dtype="fp8", weights="int4")
     assert ids(eight, "attention") == {"gqa", "paged-kv", "split-kv"}
     assert ids(eight, "ffn up") == {"continuous-batching", "speculative-decoding"}
 
 
 def test_batching_is_free_until_the_ridge() -> None:
-    under, over = (walked(LLAMA_3_8B, Step(Phase.DECODE, 1, 0, n)) for n in (140, 180))
+    under, over = (walked(LLAMA_8B, Step(Phase.DECODE, 1, 0, n)) for n in (140, 180))
     assert row(under, "ffn up").bound is Bound.MEMORY
     assert row(over, "ffn up").bound is Bound.COMPUTE
     assert "about 153 tokens" in row(under, "ffn up").remedies[0].text
