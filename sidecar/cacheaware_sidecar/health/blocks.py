@@ -13,8 +13,10 @@ from cacheaware_sidecar.health.looks import Looks
 from cacheaware_sidecar.health.symptom import INFO, WARNING, Symptom
 
 WORTH_SAYING: Final = 0.05
+"""Share of the taken slots that is expected to be empty, as `MUCH`."""
 MUCH: Final = 0.2
 VLLM_LEAST: Final = 16
+"""Tokens of a block, as `VLLM_SIZES`."""
 VLLM_SIZES: Final = frozenset({32, 64, 128, 256})
 """Above the least; others are the size of a hybrid model's state, which nobody sets."""
 VLLM_LIKE: Final = frozenset({"vllm", "inference-sim"})

@@ -7,6 +7,7 @@ from cacheaware_sidecar.health.cache import hits_collapsed, tier_full
 from cacheaware_sidecar.health.integrity import (
     began_anew,
     corrupted,
+    corruption_not_measured,
     fell_alone,
     not_a_ratio,
     rejected,
@@ -20,8 +21,9 @@ from cacheaware_sidecar.health.ranks import sick_rank
 from cacheaware_sidecar.health.symptom import ERROR, INFO, WARNING, Symptom
 
 RULES: tuple[Callable[[Looks], Iterator[Symptom]], ...] = (
-    corrupted, stalled, rejected, near_full, preempted, queued, fills, sick_rank, began_anew,
-    fell_alone, hits_collapsed, not_a_ratio, fragmented, oversized, tier_full, unknown,
+    corrupted, corruption_not_measured, stalled, rejected, near_full, preempted, queued, fills,
+    sick_rank, began_anew, fell_alone, hits_collapsed, not_a_ratio, fragmented, oversized,
+    tier_full, unknown,
 )  # fmt: skip
 _ORDER = (ERROR, WARNING, INFO)
 

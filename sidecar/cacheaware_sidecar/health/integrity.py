@@ -15,44 +15,46 @@ COUNT_AT_END: Final = frozenset(
 )
 """Engines whose counters stand still while a long request runs: they can't be judged by them."""
 COUNTS_CORRUPTED: Final = "vllm"
+"""The engine that can count requests with NaN in their logits."""
 
 
 def corrupted(looks: Looks) -> Iterator[Symptom]:
     """Requests whose logits held NaN: answered with status 200, and wrong."""
     total, grown = looks.signs.corrupted, looks.grown("corrupted")
-    if total is None:
-        if looks.sample.engine == COUNTS_CORRUPTED:
-            yield Symptom(
-                "corruption-not-measured",
-                INFO,
-                "whether logits hold NaN is not measured; that is not the same as healthy",
-                "VLLM_COMPUTE_NANS_IN_LOGITS=1 (from 0.11.2 on) counts such requests, at some cost",
-            )
-        return
     if not total:
         return
     ended = looks.grown("requests")
-    since = f" in {looks.seconds:g} s" if looks.seconds else " between the looks"
     of = f", of {ended:g} that ended" if ended else ""
-    said = f"{grown:g} requests with NaN in their logits{since}{of}" if grown else ""
     yield Symptom(
         "corrupted-requests",
         ERROR if grown else WARNING,
-        said or f"{total:g} requests since the engine's start had NaN in their logits",
+        f"{grown:g} requests with NaN in their logits {looks.span}{of}"
+        if grown
+        else f"{total:g} requests since the engine's start had NaN in their logits",
         "take this pod out of service and restart it: blocks with NaN are used again through the"
         " prefix cache. If its node does it again, cordon the node. More replicas don't help",
     )
+
+
+def corruption_not_measured(looks: Looks) -> Iterator[Symptom]:
+    """An engine that could count such requests, and does not."""
+    if looks.signs.corrupted is None and looks.sample.engine == COUNTS_CORRUPTED:
+        yield Symptom(
+            "corruption-not-measured",
+            INFO,
+            "whether logits hold NaN is not measured; that is not the same as healthy",
+            "VLLM_COMPUTE_NANS_IN_LOGITS=1 (from 0.11.2 on) counts such requests, at some cost",
+        )
 
 
 def rejected(looks: Looks) -> Iterator[Symptom]:
     """Requests that the engine refused at its door."""
     grown = looks.grown("rejected")
     if grown:
-        since = f" in {looks.seconds:g} s" if looks.seconds else " between the looks"
         yield Symptom(
             "requests-rejected",
             ERROR,
-            f"{grown:g} requests were refused at admission{since}: their clients saw 503",
+            f"{grown:g} requests were refused at admission {looks.span}: their clients saw 503",
             "more replicas, or a longer --max-num-queued-reqs",
         )
 

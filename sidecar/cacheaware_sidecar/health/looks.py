@@ -65,6 +65,11 @@ class Looks:
         return restarted(self.before.sample, self.sample)
 
     @property
+    def span(self) -> str:
+        """The time between the looks, in words."""
+        return f"in {self.seconds:g} s" if self.seconds else "between the looks"
+
+    @property
     def rates(self) -> Rates:
         """Rates between the looks; None each without both and the time between them."""
         if self.before is None or self.seconds is None or self.two_engines:
@@ -79,7 +84,8 @@ class Looks:
         """
         if self.before is None or self.two_engines or name == self.fallen:
             return None
-        old, new = _value(self.before, name), _value(self.now, name)
+        old: float | None = _field(self.before, name)
+        new: float | None = _field(self.now, name)
         if new is None or self.restarted:
             return new
         if old is None:
@@ -93,20 +99,14 @@ class Looks:
     def between(self, name: str) -> Histogram | None:
         """What a histogram has observed between the looks; all of it where there is but one."""
         if self.before is None or self.two_engines or self.restarted:
-            return _histogram(self.now, name)
-        return since(_histogram(self.before, name), _histogram(self.now, name))
+            now: Histogram | None = _field(self.now, name)
+            return now
+        return since(_field(self.before, name), _field(self.now, name))
 
 
-def _value(one: Look, name: str) -> float | None:
-    owner = one.sample if hasattr(one.sample, name) else one.signs
-    value: float | None = getattr(owner, name)
-    return value
-
-
-def _histogram(one: Look, name: str) -> Histogram | None:
-    owner = one.sample if hasattr(one.sample, name) else one.signs
-    value: Histogram | None = getattr(owner, name)
-    return value
+def _field(one: Look, name: str) -> Any:
+    """A field of the sample, or of the signs where the sample has none of that name."""
+    return getattr(one.sample if hasattr(one.sample, name) else one.signs, name)
 
 
 def mean(histogram: Histogram | None) -> float | None:

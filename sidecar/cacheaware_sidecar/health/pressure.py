@@ -8,6 +8,7 @@ from cacheaware_sidecar.health.looks import Looks, mean, sequences_that_fit, tok
 from cacheaware_sidecar.health.symptom import ERROR, INFO, WARNING, Symptom
 
 NEAR_FULL: Final = 0.9
+"""Usage, 0..1, as `FULL` and `FILLS_FROM`."""
 FULL: Final = 0.98
 FILLS_WITHIN_S: Final = 300.0
 FILLS_FROM: Final = 0.5
@@ -17,11 +18,14 @@ STORM_PER_REQUEST: Final = 0.5
 STORM_PER_RUNNING_MINUTE: Final = 1.0
 """Where no request ended: each one that runs is thrown back once a minute."""
 ENOUGH_ENDED: Final = 10
+"""Requests that ended, for a ratio over them to be none of chance."""
 ENOUGH_PREEMPTED: Final = 5
 LONG_WAIT_S, VERY_LONG_WAIT_S = 10.0, 60.0
 FEW_WAIT: Final = 8
+"""Requests; fewer are no queue."""
 MANY_WAIT: Final = 50
 MANY_ROUNDS: Final = 10
+"""Times as many as run."""
 
 
 def near_full(looks: Looks) -> Iterator[Symptom]:
@@ -82,7 +86,7 @@ def preempted(looks: Looks) -> Iterator[Symptom]:
     if not count or looks.restarted:
         return
     rate = looks.per_second("preemptions")
-    said = f"{count:g} preemptions" + (f" in {looks.seconds:g} s" if looks.seconds else "")
+    said = f"{count:g} preemptions" + (f" {looks.span}" if looks.seconds else "")
     if not is_storm(looks):
         yield Symptom(
             "preemption-normal",

@@ -9,9 +9,13 @@ from cacheaware_sidecar.health.signs import RankLoad
 from cacheaware_sidecar.health.symptom import WARNING, Symptom
 
 FULL: Final = 0.9
+"""Usage of the sick engine, 0..1, at the least."""
 HALF: Final = 0.5
+"""Median usage of the others, 0..1, at the most."""
 QUEUE: Final = 8
+"""Requests that wait at the sick engine, at the least."""
 TIMES: Final = 4
+"""So many times what waits at the others, their median and one."""
 
 
 def sick_rank(looks: Looks) -> Iterator[Symptom]:
