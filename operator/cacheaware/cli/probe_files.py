@@ -57,14 +57,10 @@ def stored(attention: Path | None, rope: Sequence[Path]) -> Stored:
     read = [(path, attempt(partial(rope_table, path))) for path in rope]
     failed = (attention is not None and found is None) or any(one is None for _, one in read)
     tables = {str(path): one for path, one in read if one is not None}
-    if attempt(partial(of_one_length, tables)) is None:
+    hashes = attempt(partial(of_one_length, tables))
+    if hashes is None:
         return Stored(found, {}, failed=True)
-    stems = [Path(name).stem for name in tables]
-    hashes = {
-        Path(name).stem if stems.count(Path(name).stem) == 1 else name: dict(one[1])
-        for name, one in tables.items()
-    }
-    return Stored(found, hashes, failed)
+    return Stored(found, by_stem(hashes), failed)
 
 
 def stored_probe(path: Path) -> tuple[Finding, ...]:
@@ -141,8 +137,10 @@ def checked_table(told: Any, where: str, needed: Iterable[str]) -> tuple[int, di
     return tokens, hashes
 
 
-def of_one_length(tables: Mapping[str, tuple[int, Mapping[str, str]]]) -> bool:
-    """Whether tables can be compared: always true.
+def of_one_length(
+    tables: Mapping[str, tuple[int, Mapping[str, str]]],
+) -> dict[str, Mapping[str, str]]:
+    """The hashes of tables that can be compared.
 
     Raises:
         BadInputError: they differ in length.
@@ -150,7 +148,16 @@ def of_one_length(tables: Mapping[str, tuple[int, Mapping[str, str]]]) -> bool:
     if len({tokens for tokens, _ in tables.values()}) > 1:
         said = ", ".join(f"{tokens} in {name}" for name, (tokens, _) in tables.items())
         raise BadInputError(f"--rope: tokens is {said}: allowed are tables of one length")
-    return True
+    return {name: hashes for name, (_, hashes) in tables.items()}
+
+
+def by_stem(hashes: Mapping[str, Mapping[str, str]]) -> dict[str, Mapping[str, str]]:
+    """By the file's name without folder and ending, where no other has the same."""
+    stems = [Path(name).stem for name in hashes]
+    return {
+        stem if stems.count(stem) == 1 else name: one
+        for stem, (name, one) in zip(stems, hashes.items(), strict=True)
+    }
 
 
 def telling(tables: Iterable[Mapping[str, str]]) -> str:

@@ -12,8 +12,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from cacheaware_sidecar.clip import clipped
+
 LARGEST_RANK = 2**31 - 1
-LONGEST_SHOWN = 60
 BIASES = ("none", "all", "lora_only")
 REQUIRED = ("r", "lora_alpha", "target_modules")
 """vLLM refuses a file without one of them (`peft_helper.py`)."""
@@ -140,7 +141,7 @@ def faults(config: Mapping[str, Any]) -> list[str]:
         allowed = FIELDS.get(field)
         if allowed and not (value is None and field not in NEVER_NULL):
             if not allowed.holds(value):
-                told.append(f"{field} is {shown(value)}: allowed is {allowed.words}")
+                told.append(f"{field} is {clipped(repr(value))}: allowed is {allowed.words}")
         elif not is_json(value):
             told.append(f"{field} holds NaN or Infinity: allowed are JSON's values")
     return told
@@ -172,9 +173,3 @@ def is_json(value: Any) -> bool:
     except (ValueError, RecursionError):
         return False
     return True
-
-
-def shown(value: Any) -> str:
-    """A value, cut where it is long."""
-    text = repr(value)
-    return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}…"
