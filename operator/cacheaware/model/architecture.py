@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from cacheaware.model.feeds import feed_of
+from cacheaware.model.feed_forward import feed_of
 from cacheaware.model.layers import Layer
 from cacheaware.model.mixers import mixer_of
 from cacheaware.model.modules import Form, Module, Role, Split, Under

@@ -39,7 +39,7 @@ LARGEST_FLOAT32: Final = 3.4028235e38
 
 
 @dataclass(frozen=True, slots=True)
-class Rope:
+class RopeParameters:
     """One set of rotary parameters.
 
     Attributes:
@@ -61,7 +61,7 @@ class Rope:
         return number_in(self.values, name)
 
 
-def ropes(view: View) -> list[Rope]:
+def ropes(view: View) -> list[RopeParameters]:
     """The file's rotary parameters: one set, or one for each kind of layer."""
     if not view.has_rope:
         return []
@@ -81,12 +81,12 @@ def ropes(view: View) -> list[Rope]:
     ]
 
 
-def _rope(view: View, field: str, values: Mapping[str, Any]) -> Rope:
+def _rope(view: View, field: str, values: Mapping[str, Any]) -> RopeParameters:
     kind = values.get("rope_type", values.get("type", "default"))
     theta = number_in(values, "rope_theta")
     if theta is None:
         theta = view.number("rope_theta", "rotary_emb_base", "rope_embedding_base")
-    return Rope(field, str(kind), values, theta, rotary_dim(view, values))
+    return RopeParameters(field, str(kind), values, theta, rotary_dim(view, values))
 
 
 def rotary_dim(view: View, values: Mapping[str, Any]) -> int | None:
@@ -202,7 +202,9 @@ def original_length(view: View, _serving: Serving) -> Iterator[Finding]:
             yield from _yarn_length(view, rope, original, longest)
 
 
-def _yarn_length(view: View, rope: Rope, original: float, longest: int) -> Iterator[Finding]:
+def _yarn_length(
+    view: View, rope: RopeParameters, original: float, longest: int
+) -> Iterator[Finding]:
     """For YaRN factor x original length is the new length (transformers checks it too)."""
     factor = rope.number("factor")
     if factor is None or factor < 1 or original <= 0 or abs(original * factor - longest) < 1:

@@ -99,15 +99,15 @@ class Base:
             return Found((module,))
         core = core_of(path) or flat_core_of(path, self)
         if core is None:
-            return self.by_name(path)
+            return self._by_name(path)
         layer, tail = core
         if layer >= self.layers:
             return f"layer {layer}: the model has layers 0 to {self.layers - 1}"
         if same := self.cores.get((layer, tail)):
-            return self.nearest(path, same)
-        return self.by_role(layer, tail)
+            return self._nearest(path, same)
+        return self._by_matrix(layer, tail)
 
-    def nearest(self, path: str, same: list[Module]) -> Found | str:
+    def _nearest(self, path: str, same: list[Module]) -> Found | str:
         """The one of several stacks (text, vision) that a path means."""
         text = [one for one in same if not OUTSIDE.search(one.name)]
         wanted = [one for one in same if OUTSIDE.search(one.name)] if OUTSIDE.search(path) else text
@@ -116,7 +116,7 @@ class Base:
         names = ", ".join(one.name for one in same)
         return f"it may be any of {names}"
 
-    def by_name(self, path: str) -> Found | str:
+    def _by_name(self, path: str) -> Found | str:
         """A module outside the layers (embeddings, head) by the last word of its name."""
         last = re.split(r"[.]", path)[-1]
         same = [
@@ -129,23 +129,23 @@ class Base:
             return Found((same[0],))
         return "the model has no such module"
 
-    def by_role(self, layer: int, tail: str) -> Found | str:
+    def _by_matrix(self, layer: int, tail: str) -> Found | str:
         """A module by what it does; also parts of a fusion, and fusions of parts."""
         matrix = MATRIX_OF.get(tail)
         if matrix is None:
             return f"a layer of this model has no {tail}"
-        roles = self.roles(layer)
-        if matrix in roles:
-            return Found((roles[matrix],), matrix=matrix)
+        matrices = self._matrices(layer)
+        if matrix in matrices:
+            return Found((matrices[matrix],), matrix=matrix)
         parts = FUSED.get(matrix, ())
-        if parts and all(one in roles for one in parts):
-            return Found(tuple(roles[one] for one in parts), matrix=matrix)
+        if parts and all(one in matrices for one in parts):
+            return Found(tuple(matrices[one] for one in parts), matrix=matrix)
         for fused, members in FUSED.items():
-            if matrix in members and fused in roles:
-                return Found((roles[fused],), part=members.index(matrix), matrix=fused)
+            if matrix in members and fused in matrices:
+                return Found((matrices[fused],), part=members.index(matrix), matrix=fused)
         return f"a layer of this model has nothing that does what {tail} does"
 
-    def roles(self, layer: int) -> dict[Matrix, Module]:
+    def _matrices(self, layer: int) -> dict[Matrix, Module]:
         """The modules of a layer by what they do."""
         return {
             matrix: self.cores[layer, tail][0]
@@ -167,7 +167,7 @@ class Base:
 
 
 def base_of(config: Mapping[str, Any]) -> Base:
-    """The base model that a config.json describes; its experts are counted out.
+    """The base model that a config.json describes; its experts are numbered.
 
     Raises:
         UnknownArchitectureError: no rule covers its modules.
@@ -178,7 +178,7 @@ def base_of(config: Mapping[str, Any]) -> Base:
         one.name: one
         for module in built.modules()
         if module.form in {Form.LINEAR, Form.EMBEDDING, Form.NORM}
-        for one in counted(module)
+        for one in numbered(module)
     }
     kept = built.kept
     return Base(
@@ -186,7 +186,7 @@ def base_of(config: Mapping[str, Any]) -> Base:
     )
 
 
-def counted(module: Module) -> list[Module]:
+def numbered(module: Module) -> list[Module]:
     """A module for each number that the `*` in its name stands for."""
     if "*" not in module.name:
         return [module]

@@ -58,7 +58,7 @@ class Key:
     """How often `base_model.model.` stands before it; PEFT writes it once."""
 
 
-DOWN_UP = {"down": Part.A, "up": Part.B, "in": Part.A, "out": Part.B, "a": Part.A, "b": Part.B}
+HALVES = {"down": Part.A, "up": Part.B, "in": Part.A, "out": Part.B, "a": Part.A, "b": Part.B}
 NAME = r"(?P<name>\w+)"
 ENDINGS: tuple[tuple[re.Pattern[str], Style], ...] = (
     (re.compile(r"\.lora_(?P<part>[AB])\.weight$"), Style.PEFT),
@@ -93,7 +93,7 @@ def key_of(raw: str) -> Key | None:
     """
     for ending, style in ENDINGS:
         if found := ending.search(raw):
-            part = DOWN_UP[found["part"].lower()]
+            part = HALVES[found["part"].lower()]
             return key(raw[: found.start()], part, style)
     for ending, part, style in OTHERS:
         if found := ending.search(raw):
