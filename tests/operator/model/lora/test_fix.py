@@ -20,7 +20,8 @@ from tests.operator.model.adapters import (
 from cacheaware.model.lora.adapter import read_adapter
 from cacheaware.model.lora.base_model import base_of
 from cacheaware.model.lora.check import check
-from cacheaware.model.lora.fix import alpha_of, fixed, write
+from cacheaware.model.lora.fix import fixed, write
+from cacheaware.model.lora.placed import alpha_of
 from cacheaware.model.lora.tensors import LoraFileError, Tensor
 
 PEFT = "base_model.model."
