@@ -28,7 +28,6 @@ MOST_RANKS = 4096
 LONGEST = 10**9
 LEAST_SHARE = 0.001
 """Tens of MB of a GPU: no engine starts below."""
-WIDTH = 100
 
 
 class Engine(StrEnum):
@@ -180,7 +179,7 @@ def show(audited: list[Audited], output: Format) -> None:
     if output is Format.JSON:
         print_json({"findings": [asdict(one) for _, found in audited for one in found]})
         return
-    from cacheaware.cli.doctor_view import lines, summary
+    from cacheaware.cli.doctor_view import WIDTH, lines, summary
 
     width = min(WIDTH, console().width)
     for place, (name, found) in enumerate(audited):

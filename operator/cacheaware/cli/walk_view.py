@@ -9,8 +9,8 @@ import typer
 
 from cacheaware.cli.config_files import printable
 from cacheaware.cli.output import Format, print_json, print_table
-from cacheaware.model.remedies import scaled
 from cacheaware.model.training import Training
+from cacheaware.model.units import byte_size
 from cacheaware.model.walk import Row, Walk
 from cacheaware.model.work import Phase
 
@@ -107,8 +107,8 @@ def total(found: Walk) -> Iterator[str]:
         f"Step: {found.seconds * 1e3:,.3g} ms row by row, no less than "
         f"{found.least_seconds * 1e3:,.3g} ms if all of it overlaps; {found.tokens_per_s:,.0f} "
         f"tokens/s, {found.bound}-bound. {where} {short(found.flops)} FLOPs, "
-        f"{scaled(found.moved)} moved, KV {scaled(found.kv_read)} read and "
-        f"{scaled(found.kv_written)} written."
+        f"{byte_size(found.moved)} moved, KV {byte_size(found.kv_read)} read and "
+        f"{byte_size(found.kv_written)} written."
     )
     yield (
         "A roofline flatters: kernels reach 40 to 90 % of the peaks, and launches, scheduling and "
@@ -124,7 +124,7 @@ def _size_row(row: Row) -> tuple[Any, ...]:
         textwrap.fill(one.shape, SHAPE),
         parameters(one.parameters) if one.parameters else None,
         short(one.flops),
-        scaled(one.moved),
+        byte_size(one.moved),
     )
 
 
@@ -136,8 +136,8 @@ def _time_row(row: Row) -> tuple[Any, ...]:
         row.bound,
         milliseconds(row.seconds),
         f"{row.share:.1%}",
-        scaled(row.times * one.kv_read) if one.kv_read else None,
-        scaled(row.times * one.kv_written) if one.kv_written else None,
+        byte_size(row.times * one.kv_read) if one.kv_read else None,
+        byte_size(row.times * one.kv_written) if one.kv_written else None,
     )
 
 
@@ -152,7 +152,7 @@ def _exchange_rows(found: Walk) -> Iterator[tuple[Any, ...]]:
             one.name,
             one.when,
             one.count,
-            scaled(one.volume),
+            byte_size(one.volume),
             milliseconds(one.total_s),
             f"{one.total_s / found.seconds:.1%}",
         )
@@ -182,17 +182,17 @@ def show_training(found: Training) -> None:
             (
                 one.kind,
                 one.layers,
-                scaled(one.payload),
-                scaled(one.volume),
+                byte_size(one.payload),
+                byte_size(one.volume),
                 milliseconds(one.seconds),
             )
             for one in found.gradients
         ),
     )
     say(
-        f"All-reduce of {scaled(found.payload)} in {len(found.buckets):,} buckets: "
+        f"All-reduce of {byte_size(found.payload)} in {len(found.buckets):,} buckets: "
         f"{found.seconds:,.3g} s a step, to hide behind the backward pass; the largest bucket "
-        f"({scaled(max(found.buckets))}) needs {found.slowest_s * 1e3:,.3g} ms."
+        f"({byte_size(max(found.buckets))}) needs {found.slowest_s * 1e3:,.3g} ms."
     )
     say(
         f"Timeout of this process group: at least {found.least_timeout_s:,.3g} s by bandwidth, and "

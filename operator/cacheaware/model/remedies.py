@@ -8,6 +8,7 @@ from cacheaware.model.gpus import Gpu
 from cacheaware.model.layers import Attention
 from cacheaware.model.precision import BYTES, HALF_BYTES
 from cacheaware.model.roofline import Bound
+from cacheaware.model.units import byte_size
 from cacheaware.model.work import Operation, Part, Phase, Step
 
 SIXTEEN_BIT = frozenset({"bfloat16", "float16"})
@@ -63,14 +64,14 @@ def _on_attention(operation: Operation, bound: Bound, around: Around) -> Iterato
     if step.phase is Phase.PREFILL:
         yield Remedy(
             "flash-attention",
-            f"FlashAttention keeps {scaled(operation.saved)} of scores a layer on chip",
+            f"FlashAttention keeps {byte_size(operation.saved)} of scores a layer on chip",
         )
         yield Remedy("prefix-caching", "prefix caching skips what is cached")
         if bound is Bound.COMPUTE:
             yield Remedy("fp8-attention", "FP8 attention kernels")
         return
     if around.kv_dtype in SIXTEEN_BIT:
-        half = scaled(operation.kv_read / 2)
+        half = byte_size(operation.kv_read / 2)
         yield Remedy("kv-quantisation", f"FP8 KV: {half} less to read in a layer")
     shared = _shared_heads(around.model)
     if shared > 1:
@@ -156,13 +157,3 @@ _SMALL: dict[Part, Remedy] = {
 
 def _on_small(operation: Operation) -> Iterator[Remedy]:
     yield _SMALL[operation.part]
-
-
-def scaled(count: float) -> str:
-    """Bytes in the unit that fits: 1.5 GiB."""
-    value = float(count)
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if value < 1024:
-            return f"{value:.0f} {unit}" if unit == "B" or value >= 100 else f"{value:.3g} {unit}"
-        value /= 1024
-    return f"{value:.3g} TiB"
