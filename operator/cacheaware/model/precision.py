@@ -98,7 +98,9 @@ def precision_of(config: Mapping[str, Any], gpu: Gpu, weights: str = AUTO) -> Pr
     check_weights(weights)
     half, notes = _half(config, gpu)
     if weights in ("bf16", "fp16"):
-        return Precision(weights, notes=_unsupported(weights, gpu))
+        if weights not in gpu.tflops:
+            raise refusal("weights", weights, f"{gpu.name} computes in {', '.join(gpu.tflops)}")
+        return Precision(weights)
     if weights != AUTO:
         return Precision(half, (Group(weights),), notes=notes)
     section = _section(config)
@@ -129,12 +131,6 @@ def _half(config: Mapping[str, Any], gpu: Gpu) -> tuple[str, tuple[str, ...]]:
     if half not in gpu.tflops:
         return "fp16", (*notes, f"{gpu.name} has no BF16: FP16 assumed, check for overflow")
     return half, notes
-
-
-def _unsupported(weights: str, gpu: Gpu) -> tuple[str, ...]:
-    if weights in gpu.tflops:
-        return ()
-    raise refusal("weights", weights, f"{gpu.name} computes in {', '.join(gpu.tflops)}")
 
 
 def _section(config: Mapping[str, Any]) -> Fields | None:
