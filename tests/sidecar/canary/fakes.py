@@ -1,9 +1,11 @@
 """A model that answers the canary as engines do: in their shapes, with drift and noise."""
 
+import asyncio
 import random
 
 from cacheaware_sidecar.canary.baseline import Baseline, Identity
 from cacheaware_sidecar.canary.completion import Run, Token, Way
+from cacheaware_sidecar.engine_answers import Answer
 
 PROMPT_TOKENS = 40
 ANSWER = tuple(f" w{at}" for at in range(16))
@@ -74,3 +76,41 @@ def chat(one: Run):
         "choices": [{"message": {"content": "x"}, "logprobs": {"content": content}}],
         "usage": {"prompt_tokens": PROMPT_TOKENS, "completion_tokens": len(one.answer)},
     }
+
+
+class Engine:
+    """Answers by route and way; may hold its answers back."""
+
+    def __init__(self):
+        self.model = run()
+        self.refuses = set()
+        self.status = 200
+        self.served = {"data": [{"id": "m"}, {"id": "alias"}]}
+        self.asked = []
+        self.held: asyncio.Event | None = None
+        self.tells = "0.32.0"
+        self.most_at_once = self.at_once = 0
+
+    async def models(self):
+        return self.served
+
+    async def version(self):
+        return self.tells
+
+    async def ask(self, path, body, timeout_s, headers):
+        way = Way.CHAT if "messages" in body else Way.ECHO if body.get("echo") else Way.PLAIN
+        self.asked.append((way, body, timeout_s, dict(headers)))
+        self.at_once += 1
+        self.most_at_once = max(self.most_at_once, self.at_once)
+        try:
+            if self.held:
+                await self.held.wait()
+        finally:
+            self.at_once -= 1
+        if way in self.refuses:
+            return Answer(400, {"message": f"no {way}"})
+        if self.status != 200:
+            return Answer(self.status, {})
+        one = self.model if way is Way.ECHO else run(prompt=0)
+        told = chat(one) if way is Way.CHAT else completion(one, fingerprint="b4501")
+        return Answer(200, told)

@@ -1,16 +1,14 @@
-"""The canary by schedule, against a fake engine: when it asks, in which way, and when not."""
+"""The canary by schedule, against a fake engine: when it asks, and when not."""
 
 import asyncio
 import random
 
 import pytest
-from tests.sidecar.canary.fakes import baseline, chat, completion, run
+from tests.sidecar.canary.fakes import Engine, baseline, run
 
-from cacheaware_sidecar.canary.ask import Question, UnansweredError, ask
 from cacheaware_sidecar.canary.baseline_json import as_text
-from cacheaware_sidecar.canary.completion import NoLogprobsError, Way
+from cacheaware_sidecar.canary.completion import Way
 from cacheaware_sidecar.canary.watch import CanaryWatch
-from cacheaware_sidecar.engine_answers import Answer
 from cacheaware_sidecar.engines import EngineSample
 from cacheaware_sidecar.lifecycle import (
     Cordoned,
@@ -25,44 +23,6 @@ from cacheaware_sidecar.pod import Pod
 from cacheaware_sidecar.settings import Settings
 
 IDLE = EngineSample(engine="vllm", running=0.0, waiting=0.0, requests=5.0, prompt_tokens=900.0)
-
-
-class Engine:
-    """Answers by route and way; may hold its answers back."""
-
-    def __init__(self):
-        self.model = run()
-        self.refuses = set()
-        self.status = 200
-        self.served = {"data": [{"id": "m"}, {"id": "alias"}]}
-        self.asked = []
-        self.held: asyncio.Event | None = None
-        self.tells = "0.32.0"
-        self.most_at_once = self.at_once = 0
-
-    async def models(self):
-        return self.served
-
-    async def version(self):
-        return self.tells
-
-    async def ask(self, path, body, timeout_s, headers):
-        way = Way.CHAT if "messages" in body else Way.ECHO if body.get("echo") else Way.PLAIN
-        self.asked.append((way, body, timeout_s, dict(headers)))
-        self.at_once += 1
-        self.most_at_once = max(self.most_at_once, self.at_once)
-        try:
-            if self.held:
-                await self.held.wait()
-        finally:
-            self.at_once -= 1
-        if way in self.refuses:
-            return Answer(400, {"message": f"no {way}"})
-        if self.status != 200:
-            return Answer(self.status, {})
-        one = self.model if way is Way.ECHO else run(prompt=0)
-        told = chat(one) if way is Way.CHAT else completion(one, fingerprint="b4501")
-        return Answer(200, told)
 
 
 class Bench:
@@ -302,60 +262,3 @@ async def test_our_own_fault_does_not_end_the_loop(bench, caplog):
 
     assert "our own fault" in caplog.text
     assert it.pod.canary.in_flight == 0
-
-
-async def test_the_first_way_that_tells_is_taken():
-    engine = Engine()
-    engine.refuses = {Way.ECHO}
-    assert (await ask(engine, Question(prompt="x"))).way is Way.PLAIN
-    engine.refuses = {Way.ECHO, Way.PLAIN}
-    told = []
-    asked = await ask(engine, Question(prompt="x", engine="tgi"), answered=told.append)
-    assert asked.way is Way.CHAT
-    assert (asked.identity.model, asked.identity.engine) == ("m", "tgi")
-    assert len(told) == 1
-
-
-async def test_a_completion_without_log_probabilities_counts_but_is_passed_over():
-    engine, told = Engine(), []
-    engine.model = run(prompt=0, answer=())
-    asked = await ask(engine, Question(prompt="x"), answered=told.append)
-
-    assert asked.way is Way.PLAIN
-    assert len(told) == 2
-
-
-@pytest.mark.parametrize(
-    ("model", "preferred", "chosen"),
-    [(None, None, "m"), (None, "alias", "alias"), (None, "gone", "m"), ("x", "alias", "x")],
-)
-async def test_the_baselines_model_is_asked_for_where_it_is_served(model, preferred, chosen):
-    engine = Engine()
-    asked = await ask(engine, Question(prompt="x", model=model, preferred=preferred))
-
-    assert asked.identity.model == chosen
-    assert engine.asked[0][1]["model"] == chosen
-
-
-async def test_the_fingerprint_stands_for_a_version_that_is_not_told():
-    engine = Engine()
-    assert (await ask(engine, Question(prompt="x"))).identity.version == "0.32.0"
-    engine.tells = None
-    assert (await ask(engine, Question(prompt="x"))).identity.version == "b4501"
-    engine.refuses = {Way.ECHO, Way.PLAIN}
-    assert (await ask(engine, Question(prompt="x"))).identity.version is None
-
-
-@pytest.mark.parametrize(("status", "kind"), [(401, NoLogprobsError), (403, NoLogprobsError)])
-async def test_a_missing_key_is_said(status, kind):
-    engine = Engine()
-    engine.status = status
-    with pytest.raises(kind, match="an API key is needed"):
-        await ask(engine, Question(prompt="x"))
-
-
-async def test_no_answer_is_no_judgement():
-    engine = Engine()
-    engine.status = None
-    with pytest.raises(UnansweredError):
-        await ask(engine, Question(prompt="x"))
