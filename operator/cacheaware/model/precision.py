@@ -219,6 +219,8 @@ def named(module: str, patterns: tuple[str, ...]) -> bool:
     plain, pattern = _compiled(patterns)
     if pattern is not None and pattern.match(own):
         return True
+    if not plain:
+        return False
     steps = own.split(".")
     spans = combinations(range(len(steps) + 1), 2)
     return any(".".join(steps[begin:end]) in plain for begin, end in spans)
