@@ -70,6 +70,11 @@ class Looks:
         return f"in {self.seconds:g} s" if self.seconds else "between the looks"
 
     @property
+    def span(self) -> str:
+        """The time between the looks, in words."""
+        return f"in {self.seconds:g} s" if self.seconds else "between the looks"
+
+    @property
     def rates(self) -> Rates:
         """Rates between the looks; None each without both and the time between them."""
         if self.before is None or self.seconds is None or self.two_engines:
