@@ -45,15 +45,13 @@ class LearnedBaseline:
 
     def wants(self, asked: Asked) -> bool:
         """Whether a run belongs to the baseline; one of another model begins it anew."""
-        if self.baseline is None:
-            return True
-        try:
-            check_identity(self.baseline.identity, asked.identity)
-            check_alike(self.baseline, asked.run)
-        except NotComparableError as error:
-            log.warning("canary: the baseline is learned anew: %s", error)
-            self.baseline = None
-            return True
+        if self.baseline is not None:
+            try:
+                check_identity(self.baseline.identity, asked.identity)
+                check_alike(self.baseline, asked.run)
+            except NotComparableError as error:
+                log.warning("canary: the baseline is learned anew: %s", error)
+                self.baseline = None
         return not self.is_complete
 
     def add(self, asked: Asked) -> Baseline:
