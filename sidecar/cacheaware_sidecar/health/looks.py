@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 from cacheaware_sidecar.engines.rates import Rates, fell_alone, rates, ratio, restarted
 from cacheaware_sidecar.engines.sample import EngineSample, Histogram
@@ -63,11 +64,6 @@ class Looks:
         if self.before is None or self.two_engines:
             return False
         return restarted(self.before.sample, self.sample)
-
-    @property
-    def span(self) -> str:
-        """The time between the looks, in words."""
-        return f"in {self.seconds:g} s" if self.seconds else "between the looks"
 
     @property
     def span(self) -> str:
