@@ -8,6 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
+
+settings.register_profile("patient", parent=settings(), deadline=None)
+settings.load_profile("patient")
+"""How long one example takes says how busy the machine is."""
 
 SHARED = Path(__file__).parents[2] / "shared"
 MISSING = f"{SHARED} is missing: the field cases and public pages lie beside the clone"
