@@ -32,13 +32,14 @@ def windowed_kinds(model: Model, kinds: Kinds) -> Kinds:
     attention layer); a window that is null or switched off makes sliding layers full.
 
     Raises:
-        ConfigError: Sliding layers without a window.
+        ConfigError: Sliding layers without a window, or a window that can't be right.
         UnknownLayoutError: A window whose layers nothing tells.
     """
     if Kind.SLIDING in kinds:
         return kinds if _is_on(model) else _replaced(kinds)
     if not model.fields.first(*_SLIDING) or _is_switched_off(model) or _names_layers(model):
         return kinds
+    model.fields.integer(*_SLIDING, high=LARGEST_WINDOW)
     if model.fields.flag("use_sliding_window") or model.layout not in _EVERY_LAYER:
         raise UnknownLayoutError("sliding_window is set, and nothing tells which layers slide")
     if Kind.STATE in kinds or Kind.CROSS in kinds:

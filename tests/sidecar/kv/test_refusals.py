@@ -92,6 +92,10 @@ REFUSED = {
         plain(1, 4, 4, 64, "qwen2", sliding_window=3, use_sliding_window="no"),
         "use_sliding_window is 'no': allowed are true and false",
     ),
+    "a window that is none where nothing tells which layers slide": (
+        plain(1, 4, 4, 64, "qwen2", sliding_window=True, use_sliding_window=True),
+        "sliding_window is True: allowed are whole numbers",
+    ),
     "sliding layers without a window": (
         {key: value for key, value in GEMMA_3_27B.items() if key != "sliding_window"},
         "sliding_window is missing",
