@@ -70,8 +70,14 @@ def _three(under: Under, style: Style, hidden: int, size: int, bias: bool) -> It
 
 
 def _expert_fields(model: Model) -> Fields | None:
-    """Where the file tells of experts; None for a dense model (granite writes 0)."""
+    """Where the file tells of experts; None for a dense model (granite writes 0).
+
+    Raises:
+        ConfigError: A type that has experts by its name, and no word of how many.
+    """
     fields = model.fields.child("ffn_config") or model.fields
+    if model.layout in _HAS_EXPERTS:
+        fields.required(*_COUNT, low=0)
     count = fields.integer(*_COUNT, low=0)
     return fields if count and count > 1 else None
 
@@ -149,6 +155,11 @@ _SIZED_BY_DENSE: Final = frozenset(
     ["mixtral", "phimoe", "gpt_oss", "olmoe", "llama4", "minimax_m2", "jamba", "granitemoehybrid"]
 )
 """Types whose experts have the size that the file calls `intermediate_size`."""
+_HAS_EXPERTS: Final = frozenset(
+    ["mixtral", "phimoe", "gpt_oss", "olmoe", "minimax_m2", "qwen2_moe", "qwen3_moe",
+     "qwen3_vl_moe", "qwen3_next", "qwen3_5_moe", "deepseek_v3", "deepseek_v32", "kimi_k2"]
+)  # fmt: skip
+"""Types that would be sized far too small, as dense ones, where their experts are not told."""
 _GATED_SHARED: Final = frozenset(["qwen2_moe", "qwen3_next", "qwen3_5_moe"])
 """Types with a gate of one value in front of the shared expert."""
 

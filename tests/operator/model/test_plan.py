@@ -394,3 +394,10 @@ def test_told_storage_of_four_and_of_eight_bits_is_what_the_linear_layers_take()
 def test_a_quantisation_that_cant_be_read_is_refused_and_not_taken_for_16_bit(section, said):
     with pytest.raises(ConfigError, match=said):
         planned(LLAMA_8B | {"quantization_config": section}, "h100")
+
+
+@pytest.mark.parametrize("config", [HYBRID, DEEPSEEK_R1])
+def test_a_mixture_that_does_not_tell_its_experts_is_refused_and_not_sized_as_dense(config):
+    untold = {k: v for k, v in config.items() if k not in ("num_experts", "n_routed_experts")}
+    with pytest.raises(ConfigError, match=r"num_local_experts is missing: .* n_routed_experts"):
+        planned(untold, "h200")
