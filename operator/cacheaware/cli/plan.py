@@ -17,7 +17,8 @@ EXAMPLE = "cacheaware model plan config.json --gpu h100 --rate 8 --prompt 1500 -
 PEAK = 2.0
 """Of the rate, where no peak is told: traces of chats have 1.8 times their mean in ten seconds."""
 MOST_GPUS = 100_000
-LONGEST_MS = 3_600_000
+LONGEST_MS = 600_000
+"""Of `timeToFirstTokenMs` in the CacheAwareScaler's schema."""
 FASTEST = 1_000_000
 
 

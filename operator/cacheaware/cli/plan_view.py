@@ -1,5 +1,6 @@
 """How a plan is shown: tables within 100 columns and the scaler as YAML, or JSON."""
 
+import re
 import textwrap
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
@@ -21,6 +22,8 @@ from cacheaware.model.plan_reasons import reasons
 from cacheaware.model.plan_scaler import engine_options, name_of, scaler
 
 WIDTH = 100
+_NO_PLAIN_TEXT = re.compile(r"\d|(?:y|n|yes|no|on|off|true|false|null)$")
+"""Names that YAML 1.1, which kubectl reads, may take for something else than text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +179,8 @@ def load_lines(made: Plan) -> Iterator[str]:
     yield (
         f"speed: roofline / {PREFILL_SHARE.expected:g} for prefill ({PREFILL_SHARE.low:g} to "
         f"{PREFILL_SHARE.high:g}), / {DECODE_SHARE.expected:g} for decode ({DECODE_SHARE.low:g} to "
-        f"{DECODE_SHARE.high:g}): the shares that real engines reach; cached prefixes not counted"
+        f"{DECODE_SHARE.high:g}): the shares that real engines reach with dense 16-bit models; "
+        f"cached prefixes not counted"
     )
     full = replicas.full_in_s
     yield (
@@ -197,7 +201,12 @@ def yaml_of(answer: Answer, made: Plan) -> str:
     if found is None:
         return ""
     from ruamel.yaml import YAML
+    from ruamel.yaml.scalarstring import DoubleQuotedScalarString
 
+    name = found["metadata"]["name"]
+    if _NO_PLAIN_TEXT.match(name):
+        quoted = DoubleQuotedScalarString(name)
+        found["metadata"]["name"] = found["spec"]["scaleTargetRef"]["name"] = quoted
     text = StringIO()
     writer = YAML()
     writer.default_flow_style = False

@@ -10,6 +10,7 @@ from cacheaware.model.engine_memory import GIB
 from cacheaware.model.gpus import GPUS
 from cacheaware.model.layers import Experts, Latent, StateMixer
 from cacheaware.model.plan import Candidate, Plan, Wish, least_ranks
+from cacheaware.model.plan_scaler import MOST_REPLICAS
 from cacheaware.model.precision import AUTO
 from cacheaware.model.serving_load import COLD_START_S, Limit
 
@@ -42,6 +43,7 @@ def findings_of(config: Mapping[str, Any], made: Plan, subject: str) -> list[Fin
         told += _about_length(made, chosen)
         told += _about_burst(made)
         told += _about_cache(made, chosen)
+        told += _about_scaler(made)
     told += _about_trust(config, made)
     told += _about_storage(made, subject)
     return worst_first(Finding(i, s, subject, message, fix) for i, s, message, fix in told)
@@ -208,6 +210,22 @@ def _about_cache(made: Plan, chosen: Candidate) -> Iterator[_Told]:
             f"{chosen.tensor // most} times",
             f"TP {most} if it fits, or decode context parallelism",
         )
+
+
+def _about_scaler(made: Plan) -> Iterator[_Told]:
+    """More replicas than one object can ask for."""
+    replicas = made.replicas
+    if replicas is None or replicas.peak <= MOST_REPLICAS:
+        return
+    now = replicas.now > MOST_REPLICAS
+    yield _Told(
+        "BeyondOneScaler",
+        Severity.ERROR if now else Severity.WARNING,
+        f"{'the load' if now else 'the peak'} needs "
+        f"{counted(replicas.now if now else replicas.peak)}, a CacheAwareScaler allows "
+        f"{MOST_REPLICAS:,}: the one below is cut there",
+        "share the load between several targets, each with a scaler of its own",
+    )
 
 
 def _about_trust(config: Mapping[str, Any], made: Plan) -> Iterator[_Told]:

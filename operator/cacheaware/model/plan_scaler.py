@@ -12,7 +12,7 @@ _LONGEST = 53
 
 _AT_MOST: Final = 2
 """Times the peak: where memory is nearly full the cautious end of the span has no bound."""
-_MOST_REPLICAS: Final = 10_000
+MOST_REPLICAS: Final = 10_000
 """What the CacheAwareScaler's schema allows."""
 
 
@@ -47,7 +47,7 @@ def scaler(made: Plan, name: str) -> dict[str, Any] | None:
         return None
     count = made.wish.count
     cautious = min(replicas.peak_span[1] or 0, _AT_MOST * replicas.peak)
-    most = min(max(replicas.peak + 1, cautious), _MOST_REPLICAS)
+    most = min(max(replicas.peak + 1, cautious), MOST_REPLICAS)
     if count is not None:
         most = max(1, min(most, count // chosen.tensor))
     now = min(replicas.now, most)

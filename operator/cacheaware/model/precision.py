@@ -1,7 +1,7 @@
 """In how many bytes each weight is stored, and in which dtype its product is computed."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fnmatch import translate
 from functools import lru_cache
@@ -30,6 +30,10 @@ BYTES: Final[Mapping[str, float]] = {
 """Bytes per weight with the scales of its group (int4: a half for each 128)."""
 _COMPUTED_IN: Final = {"fp8": "fp8", "int8": "int8", "nvfp4": "fp4", "mxfp4": "fp4"}
 _HALVES: Final = {"float16": "fp16", "bfloat16": "bf16"}
+_METHODS: Final = frozenset([
+    "auto-round", "awq", "awq_marlin", "bitsandbytes", "compressed-tensors", "fbgemm_fp8", "fp8",
+    "gptq", "gptq_marlin", "modelopt", "modelopt_fp4", "moe_wna16", "mxfp4", "nvfp4", "quark",
+])  # fmt: skip
 _WHOLE: Final = frozenset({Role.HEAD, Role.ROUTER, Role.EMBEDDING, Role.POSITIONS})
 """What engines keep in 16 bit unless a file says otherwise."""
 
@@ -106,7 +110,18 @@ def precision_of(config: Mapping[str, Any], gpu: Gpu, weights: str = AUTO) -> Pr
     section = _section(config)
     if section is None:
         return Precision(half, notes=notes)
+    notes = (*notes, *_doubts(section))
     return Precision(half, _groups(section), tuple(_ignored(section)), notes)
+
+
+def _doubts(section: Fields) -> Iterator[str]:
+    """A method that no rule knows."""
+    method = section.text("quant_method")
+    if method is not None and method.lower() not in _METHODS:
+        yield (
+            f"{section.path}quant_method is {shown(method)}, which is not known here: counted by"
+            " its bits alone"
+        )
 
 
 def check_weights(weights: str) -> None:

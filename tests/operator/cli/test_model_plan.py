@@ -381,7 +381,7 @@ def test_requests_of_one_token_have_a_plan(answer):
             ("--rate", "1e12"),
             "--rate is 1000000000000: allowed are numbers above 0, up to 1,000,000",
         ),
-        (("--ttft", 3_600_001), "--ttft is 3600001: allowed are numbers above 0, up to 3,600,000"),
+        (("--ttft", 600_001), "--ttft is 600001: allowed are numbers above 0, up to 600,000"),
         (("--prompt", "many"), "'--prompt': Input should be a valid integer"),
         (("--prompt", "many"), "(given: 'many')"),
     ],
@@ -430,3 +430,40 @@ def test_speeds_that_were_not_measured_are_said_to_be_so(answer, config, options
     assert said in found["message"]
     _, plain = answer(LLAMA_8B)
     assert "SpeedNotMeasured" not in {one["id"] for one in plain["findings"]}
+
+
+def test_the_longest_target_is_one_that_the_scaler_allows(answer, write, capsys):
+    _, told = answer(LLAMA_8B, "--ttft", 600_000)
+    assert told["scaler"]["spec"]["targets"]["timeToFirstTokenMs"] == 600_000
+    CacheAwareScaler.model_validate(told["scaler"])
+    assert run(write(LLAMA_8B), "--gpu", "h100", *USUAL, "--ttft", 600_001) == 2
+    assert "--ttft is 600001: allowed are numbers above 0, up to 600,000" in capsys.readouterr().err
+
+
+def test_more_replicas_than_one_scaler_allows_are_told(answer):
+    code, told = answer(LLAMA_8B, "--rate", 1_000_000)
+    found = {one["id"]: one for one in told["findings"]}["BeyondOneScaler"]
+    assert (code, found["severity"]) == (1, "error")
+    assert f"needs {told['replicas']['now']} replicas" in found["message"]
+    CacheAwareScaler.model_validate(told["scaler"])
+    code, told = answer(LLAMA_8B, "--peak", 500_000)
+    found = {one["id"]: one for one in told["findings"]}["BeyondOneScaler"]
+    assert (code, found["severity"]) == (0, "warning")
+    _, told = answer(LLAMA_8B)
+    assert "BeyondOneScaler" not in {one["id"] for one in told["findings"]}
+
+
+@pytest.mark.parametrize("name", ["on", "y", "null", "1e3", "8b"])
+def test_a_name_that_kubectl_takes_for_something_else_is_quoted(write, capsys, name):
+    assert run(write(LLAMA_8B, f"{name}.json"), "--gpu", "h100", *USUAL) == 0
+    assert capsys.readouterr().out.count(f'name: "{name}"') == 2
+
+
+def test_a_quantisation_method_that_is_not_known_is_told(answer):
+    def notes(method):
+        section = {"quant_method": method, "bits": 4}
+        _, told = answer({**LLAMA_8B, "quantization_config": section})
+        return [one["message"] for one in told["findings"] if one["id"] == "Precision"]
+
+    assert any("quant_method is 'new', which is not known here" in one for one in notes("new"))
+    assert notes("awq") == []
