@@ -111,7 +111,7 @@ class World:
         self.task = None
         return code
 
-    async def until(self, holds: Callable[[], Any], seconds: float = 10.0) -> Any:
+    async def until(self, holds: Callable[[], Any], seconds: float = 30.0) -> Any:
         """Wait for something to become true."""
         async with asyncio.timeout(seconds):
             while not (found := quiet(holds)):  # noqa: ASYNC110 - the world outside has no Event

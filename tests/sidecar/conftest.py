@@ -246,7 +246,7 @@ class Sidecar:
     def is_ready(self) -> bool:
         return self.get("/readyz").status_code == 200
 
-    def until(self, condition: Callable[[], bool], seconds: float = 15.0) -> None:
+    def until(self, condition: Callable[[], bool], seconds: float = 30.0) -> None:
         """Waits for a condition; a sidecar that does not listen does not meet it."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:

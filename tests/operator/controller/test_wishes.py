@@ -82,7 +82,7 @@ async def test_the_last_replica_is_drained_and_goes_after_the_quiet_and_a_call_b
     assert world.replicas() == 0
 
     sleeper.gateway.page = "queue 1\n"
-    await world.until(lambda: world.replicas() == 1, seconds=3.0)
+    await world.until(lambda: world.replicas() == 1)
     await world.until(lambda: "scaledToZeroAt" not in world.status())
     assert await world.event("ScaledUp")
 
