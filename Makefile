@@ -46,10 +46,10 @@ test: lint ## everything, with the end-to-end tests where a cluster can be made
 unit: install ## everything that needs no cluster
 	$(BIN)/pytest -m $(UNIT) --numprocesses=auto
 
-$(PROBE)/.installed: pyproject.toml $(CONSTRAINTS) $(CONSTRAINTS_PROBE)
+$(PROBE)/.installed: Makefile pyproject.toml $(CONSTRAINTS) $(CONSTRAINTS_PROBE)
 	test -x $(PROBE)/bin/python || $(PYTHON) -m venv $(PROBE)
 	$(PROBE)/bin/pip install --quiet --disable-pip-version-check --constraint $(CONSTRAINTS) \
-	  --constraint $(CONSTRAINTS_PROBE) --editable '.[probe]' pytest pytest-asyncio pytest-timeout pyyaml
+	  --constraint $(CONSTRAINTS_PROBE) --editable '.[probe]' hypothesis pytest pytest-asyncio pytest-timeout pyyaml
 	touch $@
 
 test-probe: $(PROBE)/.installed ## the probes on tiny models (installs torch the first time, 5 GB)
