@@ -13,7 +13,7 @@ from cacheaware.cli import model
 from cacheaware.cli.config_files import Document, documents, parsed
 from cacheaware.cli.errors import BadInputError
 from cacheaware.cli.inputs import STDIN
-from cacheaware.cli.output import Format, OutputOption, console, print_json
+from cacheaware.cli.output import Format, OutputOption, print_json, text_width
 
 if TYPE_CHECKING:
     from cacheaware.doctor.findings import Finding
@@ -179,9 +179,9 @@ def show(audited: list[Audited], output: Format) -> None:
     if output is Format.JSON:
         print_json({"findings": [asdict(one) for _, found in audited for one in found]})
         return
-    from cacheaware.cli.doctor_view import WIDTH, lines, summary
+    from cacheaware.cli.doctor_view import lines, summary
 
-    width = min(WIDTH, console().width)
+    width = text_width()
     for place, (name, found) in enumerate(audited):
         if place:
             typer.echo()

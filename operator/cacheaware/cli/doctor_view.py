@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from cacheaware.cli.output import Format, console, print_json
+from cacheaware.cli.output import Format, print_json, text_width
 from cacheaware.doctor.facts import Facts
 from cacheaware.doctor.findings import Finding, Severity
 from cacheaware.doctor.subject import Subject
@@ -16,7 +16,6 @@ from cacheaware.doctor.subject import Subject
 if TYPE_CHECKING:
     from cacheaware.cli.doctor_health import Examined
 
-WIDTH = 100
 INDENT = " " * 9
 
 
@@ -29,7 +28,7 @@ def show(
     if output is Format.JSON:
         print_json(answer(told, engines))
         return
-    width = min(WIDTH, console().width)
+    width = text_width()
     blocks = [workload_lines(subject, found, width) for subject, found in told]
     if engines:
         from cacheaware.cli.doctor_health_view import engine_lines

@@ -11,7 +11,7 @@ import typer
 from cacheaware.cli import app
 from cacheaware.cli.config_files import Document, documents, parsed, printable
 from cacheaware.cli.errors import BadInputError
-from cacheaware.cli.output import Format, OutputOption, print_json, print_table
+from cacheaware.cli.output import Format, OutputOption, print_json, print_table, text_width
 
 if TYPE_CHECKING:
     from cacheaware.model.lora.adapter import Adapter
@@ -206,7 +206,7 @@ def as_json(report: "Report", adapter: "Adapter") -> dict[str, Any]:
 
 def show(report: "Report") -> None:
     """The report as a person reads it."""
-    from cacheaware.cli.doctor_view import WIDTH, lines
+    from cacheaware.cli.doctor_view import lines
 
     binds = sum(one.binds for one in report.matches)
     typer.echo(f"{len(report.matches)} tensors, {binds} under the key that PEFT writes\n")
@@ -217,7 +217,7 @@ def show(report: "Report") -> None:
     print_table(("engine", "binds", "refused", "dropped", "unsure", "first reason"), rows)
     if report.findings:
         typer.echo()
-    for line in lines(list(report.findings), WIDTH):
+    for line in lines(list(report.findings), text_width()):
         typer.echo(printable(line))
 
 

@@ -14,6 +14,8 @@ TEXT = 40
 """Columns of more characters are text, the only ones that are wrapped."""
 TEXT_AT_LEAST = 20
 GAP = 2
+PROSE = 100
+"""Columns of sentences at most: longer lines are hard to read."""
 WHOLE = 1000
 """From here on a number is shown without a fraction."""
 
@@ -58,6 +60,11 @@ def console(needed: int = 0) -> Console:
     plain = Console(highlight=False, markup=False)
     width = max(plain.width if plain.is_terminal else 240, needed)
     return Console(width=width, highlight=False, markup=False)
+
+
+def text_width() -> int:
+    """Columns that sentences may take: those of the terminal, at most `PROSE`."""
+    return min(PROSE, console().width)
 
 
 def cell(value: Any) -> str:

@@ -11,7 +11,7 @@ import typer
 
 from cacheaware.cli.config_files import printable
 from cacheaware.cli.doctor_view import lines
-from cacheaware.cli.output import Format, print_json, print_table
+from cacheaware.cli.output import Format, print_json, print_table, text_width
 from cacheaware.doctor.findings import Finding
 from cacheaware.model.engine_memory import GIB
 from cacheaware.model.engine_speed import DECODE_SHARE, PREFILL_SHARE
@@ -21,7 +21,6 @@ from cacheaware.model.plan_findings import counted
 from cacheaware.model.plan_reasons import reasons
 from cacheaware.model.plan_scaler import engine_options, name_of, scaler
 
-WIDTH = 100
 _NO_PLAIN_TEXT = re.compile(r"\d|(?:y|n|yes|no|on|off|true|false|null)$")
 """Names that YAML 1.1, which kubectl reads, may take for something else than text."""
 
@@ -49,11 +48,16 @@ def show_plan(answer: Answer, made: Plan) -> None:
     for line in head(answer, made):
         say(line)
     say("")
+    tokens = f"of {made.wish.load.tokens:,} tokens"
     print_table(
-        ("TP", "weights", "KV pool", "tokens", "max len", "fit", "expected", "req/s", "per GPU",
-         "TTFT", "TPOT", "limit"),
+        ("TP", "weights", "KV pool", "tokens", "max len", "of max len", tokens),
         (size_row(one, made.chosen) for one in made.candidates),
-    )  # fmt: skip
+    )
+    say("")
+    print_table(
+        ("TP", "requests/s", "for each GPU", "TTFT p90", "TPOT", "limit"),
+        (speed_row(one, made.chosen) for one in made.candidates),
+    )
     for tensor, reason in made.refused:
         say(f"TP {tensor} can't be: {reason}")
     if made.chosen is not None:
@@ -62,7 +66,7 @@ def show_plan(answer: Answer, made: Plan) -> None:
         say(line)
     if answer.findings:
         say("")
-        for line in lines(list(answer.findings), WIDTH):
+        for line in lines(list(answer.findings), text_width()):
             typer.echo(line)
     if text := yaml_of(answer, made):
         say("")
@@ -97,24 +101,35 @@ def head(answer: Answer, made: Plan) -> Iterator[str]:
 
 
 def size_row(one: Candidate, chosen: Candidate | None) -> tuple[Any, ...]:
-    """One tensor-parallel size; figures of the cache are the expected ones."""
-    pool, at = one.pool, one.point
-    mark = " *" if chosen is not None and one.tensor == chosen.tensor else ""
-    limit = at.limit.value if at else f"misses {one.slow.value}" if one.slow else "does not fit"
+    """What one tensor-parallel size holds; figures of the cache are the expected ones."""
+    pool = one.pool
     return (
-        f"{one.tensor}{mark}",
+        _ranks(one, chosen),
         f"{one.memory.weights / GIB:.1f} GiB",
         f"{pool.bytes.expected / GIB:.1f} GiB",
         None if pool.tokens is None else int(pool.tokens.expected),
         one.longest,
         _times(pool.at_longest),
         _times(pool.at_expected),
+    )
+
+
+def speed_row(one: Candidate, chosen: Candidate | None) -> tuple[Any, ...]:
+    """What one replica of that size carries, and what keeps it from more."""
+    at = one.point
+    limit = at.limit.value if at else f"misses {one.slow.value}" if one.slow else "does not fit"
+    return (
+        _ranks(one, chosen),
         at and at.rate,
         at and one.rate_per_gpu,
         at and f"{at.ttft_s * 1000:,.0f} ms",
         at and f"{at.tpot_s * 1000:,.1f} ms",
         limit,
     )
+
+
+def _ranks(one: Candidate, chosen: Candidate | None) -> str:
+    return f"{one.tensor}{' *' if chosen is not None and one.tensor == chosen.tensor else ''}"
 
 
 def _times(held: Estimate) -> str:
@@ -216,7 +231,7 @@ def yaml_of(answer: Answer, made: Plan) -> str:
 
 def say(text: str) -> None:
     """A line, wrapped."""
-    typer.echo("\n".join(textwrap.wrap(text, WIDTH, break_on_hyphens=False)) if text else "")
+    typer.echo("\n".join(textwrap.wrap(text, text_width(), break_on_hyphens=False)) if text else "")
 
 
 def as_json(answer: Answer) -> dict[str, Any]:

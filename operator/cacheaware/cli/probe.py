@@ -10,7 +10,7 @@ import typer
 from cacheaware.cli import app
 from cacheaware.cli.config_files import printable
 from cacheaware.cli.errors import BadInputError
-from cacheaware.cli.output import Format, print_json, print_table
+from cacheaware.cli.output import Format, print_json, print_table, text_width
 
 if TYPE_CHECKING:
     from cacheaware.doctor.findings import Finding
@@ -181,7 +181,7 @@ def plain(value: Any) -> Any:
 
 def show(titles: tuple[str, ...], rows: list[Any], told: list["Finding"]) -> None:
     """A table and the findings."""
-    from cacheaware.cli.doctor_view import WIDTH, lines
+    from cacheaware.cli.doctor_view import lines
 
     if rows:
         print_table(titles, rows[:MOST_ROWS])
@@ -189,7 +189,7 @@ def show(titles: tuple[str, ...], rows: list[Any], told: list["Finding"]) -> Non
             typer.echo(f"... {len(rows) - MOST_ROWS} more with -o json")
     if told:
         typer.echo()
-    for line in lines(told, WIDTH):
+    for line in lines(told, text_width()):
         typer.echo(printable(line))
 
 

@@ -8,13 +8,12 @@ from typing import Any
 import typer
 
 from cacheaware.cli.config_files import printable
-from cacheaware.cli.output import Format, print_json, print_table
+from cacheaware.cli.output import Format, print_json, print_table, text_width
 from cacheaware.model.training import Training
 from cacheaware.model.units import byte_size
 from cacheaware.model.walk import Row, Walk
 from cacheaware.model.work import Phase
 
-WIDTH = 100
 SHAPE = 36
 GIB = 2**30
 
@@ -69,7 +68,7 @@ def say(line: str, indent: str = "") -> None:
     typer.echo(
         textwrap.fill(
             line,
-            WIDTH,
+            text_width(),
             initial_indent=indent,
             subsequent_indent=f"{indent}  ",
             break_on_hyphens=False,

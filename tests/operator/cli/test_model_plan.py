@@ -14,6 +14,7 @@ from tests.operator.model.configs import DEEPSEEK_R1, LLAMA_8B, LLAMA_70B
 
 from cacheaware import cli
 from cacheaware.api.models import CacheAwareScaler
+from cacheaware.cli import output
 from cacheaware.cli.plan import EXAMPLE, plan
 
 USUAL = ("--rate", 8, "--prompt", 1500, "--output", 300)
@@ -94,7 +95,18 @@ def test_the_table_says_what_fits_and_why(write, capsys):
     assert re.search(r"= KV pool +\d+\.\d\d +\d+\.\d\d \.\.\. \d+\.\d\d", out)
     assert re.search(r"replicas: \d+ now \(\d+ to \d+\), \d+ at the peak", out)
     assert "burst: at 16 requests/s" in out
-    assert max(map(len, out.splitlines())) <= 110
+    assert max(map(len, out.splitlines())) <= 100
+
+
+@pytest.mark.parametrize("config", [LLAMA_8B, LLAMA_70B])
+def test_a_terminal_of_eighty_columns_breaks_no_line(config, write, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr(output.Console, "is_terminal", True)
+    options = ("--ttft", 1000, "--tpot", 60, "--count", 1, "--max-model-len", 131_072)
+    run(write(config), "--gpu", "h100", *USUAL, *options)
+    out = re.sub(r"\x1b\[\d+m", "", capsys.readouterr().out)
+    at = next(n for n, line in enumerate(out.splitlines()) if line.startswith("TP "))
+    assert max(map(len, out.splitlines()[at:])) <= 80
 
 
 @pytest.mark.parametrize(

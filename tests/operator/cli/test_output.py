@@ -5,7 +5,7 @@ import re
 import pytest
 
 from cacheaware.cli import output
-from cacheaware.cli.output import cell, print_table
+from cacheaware.cli.output import cell, print_table, text_width
 
 
 @pytest.mark.parametrize(
@@ -48,3 +48,16 @@ def test_a_table_without_text_keeps_its_lines(small_terminal, capsys):
 def test_a_table_of_nothing_has_its_heads(capsys):
     print_table(("POD", "WHY"), [])
     assert capsys.readouterr().out.split() == ["POD", "WHY"]
+
+
+@pytest.mark.parametrize(("columns", "told"), [("60", 60), ("80", 80), ("200", 100)])
+def test_sentences_take_the_terminal_and_no_more_than_a_hundred_columns(monkeypatch, columns, told):
+    monkeypatch.setenv("COLUMNS", columns)
+    monkeypatch.setattr(output.Console, "is_terminal", True)
+    assert text_width() == told
+
+
+def test_sentences_in_a_pipe_take_a_hundred_columns(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "60")
+    monkeypatch.setattr(output.Console, "is_terminal", False)
+    assert text_width() == 100
