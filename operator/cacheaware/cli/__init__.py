@@ -58,11 +58,22 @@ def register_extension(entry: EntryPoint, app: typer.Typer) -> None:
 
 
 def told(error: Exception) -> str:
-    """What went wrong; a usage error names the option in its long form only, and no value."""
+    """What went wrong; a usage error names the option in its long form only, and no value.
+
+    What is missing comes with the command's example, which has all that it needs.
+    """
     long_form: Callable[[], str] = getattr(error, "format_message", error.__str__)
     refused = getattr(error.__cause__, "errors", None)
     given = f" (given: {shown(refused()[0]['input'])})" if callable(refused) else ""
-    return f"{long_form()}{given}"
+    return f"{long_form()}{given}{example_of(error)}"
+
+
+def example_of(error: Exception) -> str:
+    """The example of the command that lacks an option or an argument; else nothing."""
+    if type(error).__name__ != "MissingParameter":
+        return ""
+    epilog = getattr(getattr(getattr(error, "ctx", None), "command", None), "epilog", None) or ""
+    return f" {epilog}" if epilog.startswith("Example: ") else ""
 
 
 def main(args: Sequence[str] | None = None) -> None:

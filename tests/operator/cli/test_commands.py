@@ -36,3 +36,31 @@ def test_output_that_can_not_be_written_is_one_line(capsys, monkeypatch):
 
     assert ended.value.code == 2
     assert capsys.readouterr().err == "cacheaware: [Errno 28] No space left on device\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "missing", "example"),
+    [
+        (["model", "plan", "c.json", "--gpu", "l40s"], "'--rate'", "--rate 8 --prompt 1500"),
+        (["lora", "check", "./adapter"], "'--config'", "--config ./llama-3-8b"),
+        (["model", "walk"], "'CONFIG'", "cacheaware model walk config.json"),
+    ],
+)
+def test_what_is_missing_comes_with_an_example_that_has_it(capsys, words, missing, example):
+    with pytest.raises(SystemExit) as ended:
+        cli.main(words)
+
+    told = capsys.readouterr().err
+    assert ended.value.code == 2
+    assert missing in told
+    assert "Example: cacheaware " in told
+    assert example in told
+    assert told.count("\n") == 1
+
+
+def test_what_is_missing_of_a_command_without_an_example_is_told_all_the_same(capsys):
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["model", "audit"])
+
+    assert ended.value.code == 2
+    assert capsys.readouterr().err == "cacheaware: Missing argument 'CONFIG...'.\n"
