@@ -147,7 +147,7 @@ def doctor(  # noqa: PLR0917 - typer reads options from parameters
             " metrics page with --page FILE"
         )
     pages = Pages(tuple(page or ()), tuple(page_after or ()), seconds, attention, tuple(rope or ()))
-    check(pages)
+    check(pages, is_live=bool(workloads))
     pages = replace(pages, stored=stored(attention, pages.rope))
     named = [name for name in workloads or () if pod_named(name) is None]
     given = Given(load_seconds, longest_request_seconds, nodes_given(node_gpus))

@@ -59,8 +59,12 @@ class Examined:
     """Not of stored probes."""
 
 
-def check(pages: Pages) -> None:
+def check(pages: Pages, *, is_live: bool) -> None:
     """Refuse options that can't be right.
+
+    Args:
+        pages: What was named.
+        is_live: Whether pods or workloads were, too.
 
     Raises:
         BadInputError: one of them.
@@ -74,6 +78,10 @@ def check(pages: Pages) -> None:
         )
     if pages.seconds is not None and not 0 < pages.seconds <= LONGEST_S:
         raise BadInputError(f"--seconds is {pages.seconds:g}; allowed: more than 0, up to a day")
+    if pages.seconds is not None and not (pages.after or is_live):
+        raise BadInputError(
+            "--seconds is given without --page-after: one page is one look; name a later one, too"
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,7 +62,10 @@ def engine_lines(one: Examined, width: int) -> Iterator[str]:
     """One engine as a person reads it."""
     yield f"{one.subject}: {summary(list(one.findings))}{seen(one)}"
     yield from lines(list(one.findings), width)
+    if one.looks is None or one.looks.sample.engine is None:
+        return
     if not one.tail.known:
+        yield f"slow requests: not known: fewer than {ENOUGH} tokens were timed"
         return
     if not one.judged:
         yield f"slow requests: {none_known(one.tail)}; {times(one.tail)}"

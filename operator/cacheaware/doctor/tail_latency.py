@@ -192,7 +192,8 @@ def prefill_interference(case: Case) -> Judged:
     id_, tail = "prefill-interference", tail_of(case.looks)
     if tail.token_p50 is None or tail.token_p99 is None:
         return Judged(id_, State.OPEN, "the page has no times between tokens")
-    said = f"tokens take {tail.token_p50 * 1e3:.0f} ms (p50) and {tail.token_p99 * 1e3:.0f} (p99)"
+    half, most = tail.token_p50 * 1e3, tail.token_p99 * 1e3
+    said = f"tokens take {half:.0f} ms (p50) and {most:.0f} ms (p99)"
     if tail.token_p99 < 3 * tail.token_p50:
         return Judged(id_, State.RULED_OUT, f"{said}: long prompts don't hold up the others")
     steps, prompt = at(case.looks.between("steps"), 0.99), mean(case.looks.between("prompts"))

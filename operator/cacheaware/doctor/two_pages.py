@@ -52,6 +52,9 @@ def doubt_of(
     if seen is not None:
         message = f"the two pages are not of one engine: {seen}; the later was judged by itself"
         return Symptom("two-engines", WARNING, message, FIX_OTHER)
+    if (order := _wrong_order(old, new)) is not None:
+        message = f"the two pages are in the wrong order: {order}; the later was judged by itself"
+        return Symptom("two-engines", WARNING, message, FIX_OTHER)
     if _is_one_process(old, new) or not (restarted(old, new) or _other_settings(old, new)):
         return None
     if (ways := _two_ways(old, new)) is not None:
@@ -99,6 +102,18 @@ def _values(values: set[str]) -> str:
 
 def _is_one_process(old: EngineSample, new: EngineSample) -> bool:
     return _started_later_s(old, new) == 0
+
+
+def _wrong_order(old: EngineSample, new: EngineSample) -> str | None:
+    """Two or more counters of work that fell in one process, and none that grew."""
+    if not _is_one_process(old, new) or {old.engines, new.engines} - {None, 1}:
+        return None
+    pairs = {name: (getattr(old, name), getattr(new, name)) for name in WORK}
+    known = {name: pair for name, pair in pairs.items() if None not in pair}
+    fell = [_moved(name, *pair) for name, pair in known.items() if pair[1] < pair[0]]
+    if len(fell) < 2 or any(is_ > was for was, is_ in known.values()):
+        return None
+    return f"the process is the same, and {fell[0]}"
 
 
 def _started_later_s(old: EngineSample, new: EngineSample) -> float | None:

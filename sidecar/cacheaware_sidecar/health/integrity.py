@@ -134,7 +134,10 @@ def unknown(looks: Looks) -> Iterator[Symptom]:
     sample = looks.sample
     if sample.engine is None:
         yield Symptom(
-            "engine-unknown", WARNING, "; ".join(sample.problems) or "no engine's names are on it"
+            "engine-unknown",
+            WARNING,
+            "; ".join(sample.problems) or "no engine's names are on it",
+            "give the engine's own metrics page: /metrics, of TensorRT-LLM /prometheus/metrics",
         )
         return
     if sample.usage is None:

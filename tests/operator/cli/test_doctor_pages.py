@@ -127,6 +127,7 @@ def table(folder, name, tokens=64, **hashes):
         (200, 200, "none; first token"),
         (5, 200, "not known: fewer than 20 first tokens were seen; other tokens"),
         (200, 0, "not known: fewer than 20 other tokens were seen; first token"),
+        (5, 5, "not known: fewer than 20 tokens were timed"),
     ],
 )
 def test_too_few_tokens_are_not_taken_for_fast_ones(pages, capsys, first, others, told):
@@ -234,6 +235,7 @@ def test_a_stored_finding_of_a_wrong_type_does_not_hold_back_the_page(
             "--page-after is given 2 times and --page 1",
         ),
         (("--page", "before.prom", "--seconds", "0"), "--seconds is 0; allowed: more than 0"),
+        (("--page", "before.prom", "--seconds", "3"), "--seconds is given without --page-after"),
         (("--page", "absent.prom"), "absent.prom: No such file"),
         (("--page", "before.prom", "--page", "before.prom"), "before.prom: named twice"),
         (("--page", "before.prom", "--attention", "before.prom"), "before.prom: not JSON"),

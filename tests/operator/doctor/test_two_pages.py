@@ -77,6 +77,24 @@ def test_a_start_before_and_counters_that_go_two_ways_are_two_engines(before, af
     assert said in found.message
 
 
+def test_counters_that_fall_in_one_process_are_pages_in_the_wrong_order():
+    found = doubt({STARTED: 5.0}, FEWER | {STARTED: 5.0})
+    assert found.id == "two-engines"
+    assert "in the wrong order: the process is the same, and requests fell" in found.message
+    assert "the earlier one first" in found.fix
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        {"prompt_tokens_total": 7},
+        {"prompt_tokens_total": 7, "generation_tokens_total": 7, "request_success_total": 20_000},
+    ],
+)
+def test_one_counter_that_falls_or_one_that_grows_says_nothing_of_the_order(after):
+    assert doubt({STARTED: 5.0}, after | {STARTED: 5.0}) is None
+
+
 @pytest.mark.parametrize("label", ["model_name", "engine", "pod", "instance"])
 def test_another_value_of_a_label_that_outlives_a_restart_is_another_engine(label):
     def of(value, numbers):
