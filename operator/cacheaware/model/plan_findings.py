@@ -138,12 +138,17 @@ def _about_speed(made: Plan, chosen: Candidate) -> Iterator[_Told]:
         return
     needed = chosen.gpus_for(wish.peak)
     if wish.count is not None and needed > wish.count:
-        severity = Severity.ERROR if chosen.gpus_for(wish.load.rate) > wish.count else None
+        usual = chosen.gpus_for(wish.load.rate)
+        is_short = usual > wish.count
+        who, least, rate = (
+            ("load", usual, wish.load.rate) if is_short else ("peak", needed, wish.peak)
+        )
+        more = f" and {needed:.0f} at {wish.peak:g}" if needed > least else ""
         yield _Told(
             "NotEnoughGpus",
-            severity or Severity.WARNING,
-            f"{'the load' if severity else 'the peak'} needs {needed:.0f} GPUs at "
-            f"{wish.peak:g} requests/s, there are {wish.count}",
+            Severity.ERROR if is_short else Severity.WARNING,
+            f"the {who} needs {least:.0f} GPUs at {rate:g} requests/s{more}, there are "
+            f"{wish.count}",
             f"{needed:.0f} GPUs, or at most {_carried(made, chosen):.3g} requests/s",
         )
 

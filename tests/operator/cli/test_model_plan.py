@@ -191,7 +191,10 @@ def test_a_target_that_can_not_be_met_is_an_error(answer, option):
 
 @pytest.mark.parametrize(
     ("rate", "severity", "code", "who"),
-    [(30, "warning", 0, "the peak"), (300, "error", 1, "the load")],
+    [
+        (30, "warning", 0, "the peak needs 5 GPUs at 60 requests/s, there are 4"),
+        (300, "error", 1, "the load needs 25 GPUs at 300 requests/s and 50 at 600, there are 4"),
+    ],
 )
 def test_too_few_gpus_are_told(answer, rate, severity, code, who):
     ended, told = answer(LLAMA_8B, "--rate", rate, "--count", 4)
