@@ -85,7 +85,7 @@ def canary(  # noqa: PLR0917 - typer reads options from parameters
         drifted = bool(found) if healthy else None
         print_json(plain(as_json(own, runs, compared, found, drifted=drifted)))
     else:
-        show_runs(own, runs, compared, found)
+        show_runs(own, runs, compared, found, is_compared=healthy is not None, saved=save)
     return ended(found)
 
 

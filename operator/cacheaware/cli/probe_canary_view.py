@@ -54,8 +54,22 @@ def show_runs(
     runs: "Sequence[Repeat]",
     compared: "Sequence[Comparison]",
     found: "list[Finding]",
+    *,
+    is_compared: bool,
+    saved: str | None,
 ) -> None:
-    """Who answered, a row for each run, and the findings."""
+    """Who answered, a row for each run, the findings, and what came of it.
+
+    Args:
+        own: The runs as a baseline of their own.
+        runs: What was asked.
+        compared: Each of them with the baseline, or with the others.
+        found: The findings.
+        is_compared: Whether there is a baseline.
+        saved: The file in which the runs were kept.
+    """
+    from cacheaware_sidecar.canary.compare import CONFIRM
+
     first, identity = own.runs[0], own.identity
     engine = " ".join(part for part in (identity.engine, identity.version) if part) or "unknown"
     typer.echo(
@@ -63,7 +77,7 @@ def show_runs(
             f"{identity.model or 'unknown model'} on {engine}, asked by {own.way}:"
             f" {len(first.prompt)} tokens of the prompt and {len(first.answer)} of the answer"
         )
-        + "\n"
+        + "\ndifferences are of log probabilities, in nats\n"
     )
     titles = ("run", "beside", "tokens", "difference", "tolerance", "largest", "changed", "drifted")
     rows = [
@@ -80,3 +94,9 @@ def show_runs(
         for number, (run, one) in enumerate(zip(runs, compared, strict=True), 1)
     ]
     show(titles, rows, found)
+    if is_compared and not found:
+        drifted = sum(one.drifted for one in compared)
+        said = f"{drifted} of {len(compared)} runs have drifted, not all of the last {CONFIRM}"
+        typer.echo("\n" + (said if drifted else "No drift: all runs are within the tolerance."))
+    if saved is not None:
+        typer.echo(f"\n{printable(saved)}: kept as a baseline of {len(runs)} runs")

@@ -24,8 +24,8 @@ def told(found: Comparison) -> str:
     parts = []
     if found.mean is not None and found.tolerance is not None:
         parts.append(
-            f"log probabilities of {found.tokens} tokens differ by {found.mean:.3g} on average,"
-            f" {found.tolerance:.3g} is the tolerance"
+            f"log probabilities of {found.tokens} tokens differ by {found.mean:.3g} nats on"
+            f" average, {found.tolerance:.3g} is the tolerance"
         )
     if found.first_changed is not None:
         more = ", which was no tie" if found.turned else ""

@@ -15,6 +15,10 @@ from tests.sidecar.canary.fakes import baseline, run
 
 from cacheaware.cli.errors import BadInputError
 from cacheaware.cli.probe_canary import keep
+from cacheaware.cli.probe_canary_runs import Repeat
+from cacheaware.cli.probe_canary_view import show_runs
+from cacheaware_sidecar.canary.ask import Asked
+from cacheaware_sidecar.canary.compare import Comparison
 from cacheaware_sim.engine import Engine
 from cacheaware_sim.faults import Faults
 from cacheaware_sim.metrics_page import MetricsPage
@@ -93,10 +97,26 @@ def test_the_same_model_has_not_drifted(ask, healthy):
 
     assert code == 0
     assert "canary-drift" not in out
+    assert out.endswith("\nNo drift: all runs are within the tolerance.\n")
     told = json.loads(ask("--baseline", healthy, "-o", "json")[1])
     assert told["drifted"] is False
     assert len(told["runs"]) == 3
     assert told["runs"][0]["difference_nats"] < 1e-5
+
+
+def test_where_a_baseline_was_kept_is_told(ask, tmp_path):
+    file = tmp_path / "kept.json"
+    _, out, _ = ask("--save", str(file))
+    assert out.endswith(f"\n{file}: kept as a baseline of 8 runs\n")
+    assert "No drift" not in out
+
+
+def test_a_drift_of_fewer_runs_than_it_takes_is_told_and_no_finding(capsys):
+    healthy = baseline()
+    runs = [Repeat(0, Asked(identity=healthy.identity, way=healthy.way, run=run()))] * 3
+    compared = [Comparison(tokens=9, mean=mean, tolerance=0.1) for mean in (0.01, 0.5, 0.01)]
+    show_runs(healthy, runs, compared, [], is_compared=True, saved=None)
+    assert "1 of 3 runs have drifted, not all of the last 3" in capsys.readouterr().out
 
 
 def test_a_model_adrift_is_found(ask, healthy, engine):
