@@ -93,7 +93,7 @@ def _too_heavy(view: View, serving: Serving, rank: Rank) -> Finding:
     return error(
         view, "weights-gpu",
         f"the weights take at least {_gib(rank.weights)}{_assumed(view)} on each of {rank.where}, "
-        f"which has {_gib(rank.usable)} at {rank.share:.0%}",
+        f"which has at most {_gib(rank.usable)} at {rank.share:.0%}",
         f"{_more(view, serving, needed)}, or smaller weights.",
     )  # fmt: skip
 
