@@ -1,6 +1,7 @@
 """Finds and reads the config.json files that a command is given."""
 
 import json
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,11 @@ _KINDS: Final = (
 _SAFETENSORS: Final = b'{"'
 """Behind the eight bytes that say how long the header is."""
 _MOST_DIGITS: Final = 1000
+_HUB_NAME: Final = re.compile(r"[\w.-]+/(?!.*\.json)[\w.-]+")
+_NOT_FETCHED: Final = (
+    "there is no such folder, and nothing is fetched from a hub: allowed are config.json files and"
+    " their folders"
+)
 LARGEST_FILE = 64 * 1024 * 1024
 """Bytes; the largest config.json seen has 3 MB."""
 
@@ -59,6 +65,8 @@ def _found(argument: str) -> list[Document]:
     """What one argument names; the system's own errors pass."""
     if argument != STDIN and Path(argument).is_dir():
         return list(_in_folder(Path(argument)))
+    if _HUB_NAME.fullmatch(argument) and not Path(argument).exists():
+        return [Document(argument, _NOT_FETCHED)]
     return [Document(argument)]
 
 

@@ -299,6 +299,15 @@ fields = st.dictionaries(
 )
 
 
+def test_the_name_of_a_model_on_a_hub_is_not_fetched(capsys):
+    assert run("Qwen/Qwen3-32B") == 2
+    assert (
+        "Qwen/Qwen3-32B: there is no such folder, and nothing is fetched" in capsys.readouterr().err
+    )
+    assert run("gone/config.json") == 2
+    assert "No such file" in capsys.readouterr().err
+
+
 @settings(
     deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
