@@ -95,7 +95,7 @@ def head(answer: Answer, made: Plan) -> Iterator[str]:
         if value is not None
     ]
     yield (
-        f"load: {load.rate:g} requests/s, {made.wish.peak:g} at the peak, {load.prompt:,} + "
+        f"load: {load.rate:g} requests/s, {made.wish.peak:g} at the peak (--peak), {load.prompt:,} + "
         f"{load.output:,} tokens; targets: {', '.join(targets) or 'none'}"
     )
 
