@@ -95,8 +95,8 @@ def head(answer: Answer, made: Plan) -> Iterator[str]:
         if value is not None
     ]
     yield (
-        f"load: {load.rate:g} requests/s, {made.wish.peak:g} at the peak (--peak), {load.prompt:,} + "
-        f"{load.output:,} tokens; targets: {', '.join(targets) or 'none'}"
+        f"load: {load.rate:g} requests/s, {made.wish.peak:g} at the peak (--peak), "
+        f"{load.prompt:,} + {load.output:,} tokens; targets: {', '.join(targets) or 'none'}"
     )
 
 
