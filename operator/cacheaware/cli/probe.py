@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 LARGEST_BASELINE = 64 * 1024 * 1024
+LARGEST_PROMPT = 16 * 1024 * 1024
 MOST_ROWS = 12
 """Of a table for people; JSON has all."""
 
@@ -65,18 +66,15 @@ class Baseline:
         Raises:
             BadInputError: it can't be read as one.
         """
-        from cacheaware.cli.inputs import content_of
         from cacheaware.model.baselines import BaselineError, from_text
 
         if self.read is None:
             return None
-        where = f"--baseline {printable(self.read)}"
+        text = text_of("--baseline", self.read, LARGEST_BASELINE)
         try:
-            return from_text(content_of(self.read, LARGEST_BASELINE).decode())
-        except OSError as error:
-            raise BadInputError(f"{where}: can't be read: {error.strerror or error}") from error
+            return from_text(text)
         except (BaselineError, ValueError) as error:
-            raise BadInputError(f"{where}: {error}") from error
+            raise BadInputError(f"--baseline {printable(self.read)}: {error}") from error
 
     def keep(self, run: "Measured") -> None:
         """Write the run where --save says; a file that is there is not replaced.
@@ -86,15 +84,42 @@ class Baseline:
         """
         from cacheaware.model.baselines import as_text
 
-        if self.save is None:
-            return
-        try:
-            with Path(self.save).open("x", encoding="utf-8") as file:
-                file.write(as_text(run))
-        except OSError as error:
-            raise BadInputError(
-                f"--save {printable(self.save)}: can't be written: {error.strerror or error}"
-            ) from error
+        if self.save is not None:
+            save_new(self.save, as_text(run))
+
+
+def text_of(option: str, name: str, most: int) -> str:
+    """The text of a file that an option names; `most` bytes.
+
+    Raises:
+        BadInputError: it can't be read, is larger, or is no text.
+    """
+    from cacheaware.cli.inputs import content_of
+
+    where = f"{option} {printable(name)}"
+    try:
+        content = content_of(name, most)
+        if len(content) > most:
+            raise BadInputError(f"{where}: more than {most:,} bytes, the most that is allowed")
+        return content.decode()
+    except OSError as error:
+        raise BadInputError(f"{where}: can't be read: {error.strerror or error}") from error
+    except ValueError as error:
+        raise BadInputError(f"{where}: can't be read: {error}") from error
+
+
+def save_new(name: str, text: str) -> None:
+    """Write what --save keeps; a file that is there is not replaced.
+
+    Raises:
+        BadInputError: there is one, or it can't be written.
+    """
+    try:
+        with Path(name).open("x", encoding="utf-8") as file:
+            file.write(text)
+    except OSError as error:
+        where = f"--save {printable(name)}"
+        raise BadInputError(f"{where}: can't be written: {error.strerror or error}") from error
 
 
 def asked(call: Callable[[], T]) -> T:
@@ -143,10 +168,7 @@ def opened(folder: str, tokens: int, prompt: str | None, device: str, dtype: str
     model = guarded(lambda: load(path, dtype, device))
     if prompt is None:
         return model, canary(model, tokens)
-    try:
-        text = Path(prompt).read_text(encoding="utf-8")
-    except (OSError, ValueError) as error:
-        raise BadInputError(f"--prompt {printable(prompt)}: can't be read: {error}") from error
+    text = text_of("--prompt", prompt, LARGEST_PROMPT)
     return model, guarded(lambda: text_canary(model, path, text, tokens))
 
 

@@ -9,7 +9,7 @@ import typer
 from cacheaware.cli.config_files import printable
 from cacheaware.cli.errors import BadInputError
 from cacheaware.cli.output import Format, OutputOption, print_json
-from cacheaware.cli.probe import BaselineOption, SaveOption, ended, plain, probe
+from cacheaware.cli.probe import BaselineOption, SaveOption, ended, plain, probe, save_new, text_of
 from cacheaware.cli.probe_canary_view import as_json, show_runs
 
 if TYPE_CHECKING:
@@ -95,19 +95,13 @@ def stored(name: str) -> "Baseline":
     Raises:
         BadInputError: it can't be read as one.
     """
-    from cacheaware.cli.inputs import content_of
     from cacheaware_sidecar.canary.baseline_json import LARGEST, BaselineError, from_text
 
-    where = f"--baseline {printable(name)}"
+    text = text_of("--baseline", name, LARGEST)
     try:
-        content = content_of(name, LARGEST)
-        if len(content) > LARGEST:
-            raise BadInputError(f"{where}: more than {LARGEST:,} bytes")
-        return from_text(content.decode())
-    except OSError as error:
-        raise BadInputError(f"{where}: can't be read: {error.strerror or error}") from error
+        return from_text(text)
     except (BaselineError, ValueError) as error:
-        raise BadInputError(f"{where}: {error}") from error
+        raise BadInputError(f"--baseline {printable(name)}: {error}") from error
 
 
 def prompt_in(name: str) -> str:
@@ -118,14 +112,11 @@ def prompt_in(name: str) -> str:
     """
     from cacheaware_sidecar.canary.baseline_json import LONGEST_PROMPT
 
-    where = f"--prompt {printable(name)}"
-    try:
-        text = Path(name).read_text(encoding="utf-8")
-    except (OSError, ValueError) as error:
-        raise BadInputError(f"{where}: can't be read: {error}") from error
+    text = text_of("--prompt", name, 4 * LONGEST_PROMPT)
     if not 0 < len(text) <= LONGEST_PROMPT:
         raise BadInputError(
-            f"{where}: has {len(text):,} characters; allowed: 1 to {LONGEST_PROMPT:,}"
+            f"--prompt {printable(name)}: has {len(text):,} characters; allowed: 1 to"
+            f" {LONGEST_PROMPT:,}"
         )
     return text
 
@@ -171,14 +162,11 @@ def keep(name: str, own: "Baseline") -> None:
     from cacheaware_sidecar.canary.baseline_json import as_text
     from cacheaware_sidecar.canary.compare import is_broken
 
-    where = f"--save {printable(name)}"
     if any(map(is_broken, own.runs)):
-        raise BadInputError(f"{where}: a log probability is no number: this is no healthy model")
-    try:
-        with Path(name).open("x", encoding="utf-8") as file:
-            file.write(as_text(own))
-    except OSError as error:
-        raise BadInputError(f"{where}: can't be written: {error.strerror or error}") from error
+        raise BadInputError(
+            f"--save {printable(name)}: a log probability is no number: this is no healthy model"
+        )
+    save_new(name, as_text(own))
 
 
 def findings(subject: str, compared: "Sequence[Comparison]") -> list["Finding"]:

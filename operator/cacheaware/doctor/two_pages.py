@@ -108,8 +108,7 @@ def _wrong_order(old: EngineSample, new: EngineSample) -> str | None:
     """Two or more counters of work that fell in one process, and none that grew."""
     if not _is_one_process(old, new) or {old.engines, new.engines} - {None, 1}:
         return None
-    pairs = {name: (getattr(old, name), getattr(new, name)) for name in WORK}
-    known = {name: pair for name, pair in pairs.items() if None not in pair}
+    known = _work(old, new)
     fell = [_moved(name, *pair) for name, pair in known.items() if pair[1] < pair[0]]
     if len(fell) < 2 or any(is_ > was for was, is_ in known.values()):
         return None
@@ -135,13 +134,18 @@ def _other_settings(old: EngineSample, new: EngineSample) -> list[str]:
 
 def _two_ways(old: EngineSample, new: EngineSample) -> str | None:
     """One counter that fell and one that grew; None where none did either."""
-    pairs = {name: (getattr(old, name), getattr(new, name)) for name in WORK}
-    known = {name: pair for name, pair in pairs.items() if None not in pair}
+    known = _work(old, new)
     fell = next((_moved(name, *pair) for name, pair in known.items() if pair[1] < pair[0]), None)
     grew = next(
         (_moved(name, *pair) for name, pair in known.items() if pair[1] > pair[0] > 0), None
     )
     return None if fell is None or grew is None else f"{fell} while {grew}"
+
+
+def _work(old: EngineSample, new: EngineSample) -> dict[str, tuple[float, float]]:
+    """The counters of work that both pages tell."""
+    pairs = {name: (getattr(old, name), getattr(new, name)) for name in WORK}
+    return {name: pair for name, pair in pairs.items() if None not in pair}
 
 
 def _moved(name: str, was: float, is_: float) -> str:
