@@ -212,7 +212,9 @@ def waiting(pending: Signal, supply: Supply) -> str:
         return "the number of waiting requests is not known"
     loads = (pod.growing_load for pod in loaded(supply))
     count = fsum([load.waiting or 0.0 for load in loads if load is not None])
-    return "no request waits" if not count else f"{count:,.0f} requests wait"
+    if not count:
+        return "no request waits"
+    return "1 request waits" if count == 1 else f"{count:,.0f} requests wait"
 
 
 def needs(outcome: Outcome) -> str:

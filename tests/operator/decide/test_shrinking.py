@@ -508,6 +508,16 @@ def test_half_known_signals_are_told_as_such(make, once):
     assert "the use of KV cache on 1 pod is not known and 2 requests wait" in queue
 
 
+@pytest.mark.parametrize(
+    ("waiting", "told"),
+    [(0.0, "no request waits"), (1.0, "1 request waits"), (2.0, "2 requests wait")],
+)
+def test_what_waits_is_counted_in_words(make, once, waiting, told):
+    message = once(make.fleet([make.tokens("a", used=10.0, capacity=1e6, waiting=waiting)])).message
+
+    assert f" and {told}; " in message
+
+
 def test_cordoned_and_draining_pods_are_no_supply(make, once):
     pods = [make.pod("a", kv=0.7)]
     pods += [make.idle("b", phase=Phase.CORDONED, ready=False)]
